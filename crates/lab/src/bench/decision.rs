@@ -24,9 +24,10 @@ Examples:
 
 Asks the model 746 requests of its own data in ten languages, with 22 sets of tools, what it
 tells of each. Measures how well that parts requests that want a call from others: the log-odds
-of a call, the same where nothing was said, its answers to lists of other requests (live, next),
-the overlap of letters with the tools, and the state of the run. Weights are fitted on 14 sets
-of tools and checked on 8 others. Nothing is written but --out.
+of a call, the same where nothing was said, its answers to lists of other requests (live, next,
+and asked: what next says of the request before its calls), the overlap of letters with the
+tools, and the state of the run. Weights are fitted on 14 sets of tools and checked on 8 others.
+Nothing is written but --out.
 
 --json prints {model, requests, features: [{features, fit, check, right, weights}], languages,
 states}: areas under the curve as {area, within}, half of the 95 % interval, and the share of

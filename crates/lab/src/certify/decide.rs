@@ -51,8 +51,8 @@ const FIRMLY: f64 = 24.0;
 const TOGETHER: usize = 8;
 /// Requests of a set that lie so far apart follow each other.
 const STRIDE: usize = 5;
-/// How often a look that is taken for a change counts, beside a missed change.
-const WORSE: f64 = 3.0;
+/// How often a look that is taken for a change counts, beside a missed change. It does harm only where the model calls such a tool, too.
+const WORSE: f64 = 2.0;
 
 pub(super) fn measure<H: Host>(
     measured: &Measured<'_, H>,

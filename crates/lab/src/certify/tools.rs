@@ -14,12 +14,12 @@ use super::{CHOOSING, Confusion, Measured, Report, Tools, share};
 use crate::decision::{Case, State, Wanted, signals};
 use crate::host::Host;
 
-/// Examples must be worth so much more than none.
-const BETTER: f64 = 0.02;
+/// A choice counts as no worse than this share of an even one: a single one that is far off says little.
+const LEAST: f64 = 0.05;
 /// Requests that tell whether a mark is known.
 const MARKED: usize = 8;
-/// How much likelier calls are with marks in letters, as the logarithm of the odds, where the tokens are taken to be unknown.
-const UNKNOWN: f64 = 1.0;
+/// The shares of the bias towards tools that may be taken off.
+const SHARES: [f64; 4] = [0.0, 0.4, 0.7, 1.0];
 /// The share of right tools from which on a model is offered what small ones misuse.
 const SURE: f64 = 0.95;
 
@@ -29,7 +29,8 @@ pub(super) fn options(untrained: &Untrained, demonstrations: Demonstrations) -> 
     Options::guided().tool_bias(f64::MIN_POSITIVE).untrained(untrained.clone()).demonstrations(demonstrations)
 }
 
-/// The marks of calls that the weights do not know: those with which calls are much likelier when they are written in letters.
+/// The marks of calls that the weights do not know: those with which calls are surely likelier when they are written in letters. Weights
+/// that know a mark hardly expect its letters.
 pub(super) fn trained<H: Host>(
     measured: &Measured<'_, H>,
     calls: &[String],
@@ -49,17 +50,16 @@ pub(super) fn trained<H: Host>(
     H::note("whether its weights know the marks of calls");
     let wanted = measured.data.requests.iter().filter(|wanted| wanted.call && wanted.state == State::First);
     let asked: Vec<&Wanted> = wanted.filter(|wanted| wanted.set == "local_files").take(MARKED).collect();
-    let mean = |engine: &LocalEngine<LlamaBackend>| -> anyhow::Result<f64> {
-        let mut sum = 0.0;
-        for wanted in &asked {
-            sum += signals(engine, wanted, measured.data.tools(&wanted.set), &[Signal::Call])?.call;
-        }
-        Ok(sum / asked.len().max(1) as f64)
+    let odds = |engine: &LocalEngine<LlamaBackend>| -> anyhow::Result<Vec<f64>> {
+        let odds = |wanted: &&Wanted| {
+            signals(engine, wanted, measured.data.tools(&wanted.set), &[Signal::Call]).map(|told| told.call)
+        };
+        asked.iter().map(odds).collect()
     };
-    let as_tokens = mean(&engine)?;
+    let as_tokens = odds(&engine)?;
     drop(engine);
     let other = measured.load(options(&letters, Demonstrations::None))?;
-    if mean(&other)? - as_tokens < UNKNOWN {
+    if !are_surely_greater(&odds(&other)?, &as_tokens) {
         drop(other);
         let engine = measured.load(options(&Untrained::default(), Demonstrations::None))?;
         return Ok((Untrained::default(), engine));
@@ -82,25 +82,28 @@ pub(super) fn demonstrations<H: Host>(
     H::note("which tools it calls, with and without examples");
     let asked: Vec<&Wanted> =
         in_order(&measured.data).into_iter().filter(|wanted| is_choice(wanted)).collect();
-    let right = |engine: &LocalEngine<LlamaBackend>, most: usize| -> anyhow::Result<(usize, usize)> {
-        let (started, mut right, mut tried) = (Instant::now(), 0, 0);
+    let choices = |engine: &LocalEngine<LlamaBackend>, most: usize| -> anyhow::Result<Vec<Choice>> {
+        let (started, mut choices) = (Instant::now(), Vec::new());
         for wanted in asked.iter().take(most) {
             let tools = measured.data.tools(&wanted.set);
             let told = signals(engine, wanted, tools, &[Signal::Tools])?;
-            tried += 1;
-            right += usize::from(likeliest(&told.tools, tools).is_some_and(|tool| wanted.is_right(tool)));
+            choices.push(Choice::of(&told.tools, tools, wanted));
             if started.elapsed() > CHOOSING {
                 break;
             }
         }
-        Ok((right, tried))
+        Ok(choices)
     };
-    let (without, tried) = right(&engine, asked.len())?;
+    let without = choices(&engine, asked.len())?;
     let shown = measured.load(options(untrained, Demonstrations::Calls))?;
-    let (with, also) = right(&shown, tried)?;
-    let (without, with) = (share(without, tried), share(with, also));
-    report.tools = Tools { without, with, ..Tools::default() };
-    let (kind, name, engine) = match with > without + BETTER {
+    let with = choices(&shown, without.len())?;
+    let right =
+        |choices: &[Choice]| share(choices.iter().filter(|choice| choice.is_right).count(), choices.len());
+    report.tools = Tools { without: right(&without), with: right(&with), ..Tools::default() };
+    // As many are asked with examples as there was time for.
+    let likely =
+        |choices: &[Choice]| choices.iter().take(with.len()).map(|choice| choice.likelihood).sum::<f64>();
+    let (kind, name, engine) = match likely(&with) > likely(&without) {
         true => (Demonstrations::Calls, "calls", shown),
         false => (Demonstrations::None, "none", engine),
     };
@@ -113,13 +116,50 @@ fn is_choice(wanted: &Wanted) -> bool {
     wanted.call && wanted.state == State::First
 }
 
+/// What a model makes of a request for a call.
+struct Choice {
+    /// Whether the likeliest tool is a right one.
+    is_right: bool,
+    /// How likely the right ones are, as a logarithm.
+    likelihood: f64,
+}
+
+impl Choice {
+    fn of(weights: &[f64], tools: &[ToolSpec], wanted: &Wanted) -> Self {
+        let is_right = likeliest(weights, tools).is_some_and(|tool| wanted.is_right(tool));
+        Self { is_right, likelihood: likelihood(weights, tools, wanted) }
+    }
+}
+
+/// Whether numbers are greater than others in their places by more than chance: by the standard error of the mean difference.
+fn are_surely_greater(numbers: &[f64], others: &[f64]) -> bool {
+    let gains: Vec<f64> = numbers.iter().zip(others).map(|(number, other)| number - other).collect();
+    let n = gains.len() as f64;
+    let mean = gains.iter().sum::<f64>() / n;
+    let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    // Of fewer than two there is no variance, and nothing is sure.
+    mean > (variance / n).sqrt()
+}
+
+/// How likely the right tools are by these weights, as a logarithm.
+fn likelihood(weights: &[f64], tools: &[ToolSpec], wanted: &Wanted) -> f64 {
+    let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum = |counts: &dyn Fn(&ToolSpec) -> bool| -> f64 {
+        let counted = weights.iter().zip(tools).filter(|(_, tool)| counts(tool));
+        counted.map(|(weight, _)| (weight - most).exp()).sum()
+    };
+    let share = sum(&|tool| wanted.is_right(tool.name.as_str())) / sum(&|_| true);
+    share.max(LEAST / tools.len().max(1) as f64).ln()
+}
+
 /// The tool of most weight.
 fn likeliest<'t>(weights: &[f64], tools: &'t [ToolSpec]) -> Option<&'t str> {
     let best = weights.iter().zip(tools).max_by(|(a, _), (b, _)| a.total_cmp(b));
     best.map(|(_, tool)| tool.name.as_str())
 }
 
-/// How much of the bias towards tools is taken off, and which tools are taken for others.
+/// How much of the bias towards tools is taken off, and which tools are taken for others. What counts is how likely the right tools are:
+/// how many are right moves by chance with so few requests.
 pub(super) fn choice<H: Host>(
     measured: &Measured<'_, H>,
     known: &[Case<'_>],
@@ -127,33 +167,35 @@ pub(super) fn choice<H: Host>(
     profile: &mut Profile,
 ) {
     let asked: Vec<_> = known.iter().filter(|case| is_choice(case.wanted)).collect();
-    let chosen = |share: f64| {
-        let chosen = |Case { wanted, signals, .. }: &Case<'_>| {
-            let unbiased = signals.tools.iter().zip(&signals.bias).map(|(own, bias)| own - share * bias);
-            let weights: Vec<f64> = unbiased.collect();
-            likeliest(&weights, measured.data.tools(&wanted.set)).map(str::to_owned)
-        };
-        asked.iter().map(|case| (case.wanted, chosen(case))).collect::<Vec<_>>()
+    let unbiased = |case: &Case<'_>, share: f64| -> Vec<f64> {
+        let signals = &case.signals;
+        signals.tools.iter().zip(&signals.bias).map(|(own, bias)| own - share * bias).collect()
     };
-    let right = |share: f64| {
-        let is_right = |(wanted, tool): &(&Wanted, Option<String>)| {
-            tool.as_ref().is_some_and(|tool| wanted.is_right(tool))
+    let worth = |share: f64| -> f64 {
+        let likely = |case: &&Case<'_>| {
+            likelihood(&unbiased(case, share), measured.data.tools(&case.wanted.set), case.wanted)
         };
-        chosen(share).iter().filter(|case| is_right(case)).count()
+        asked.iter().map(likely).sum()
     };
-    let best = [0.0, 0.4, 0.7, 1.0]
-        .into_iter()
-        .fold(0.0, |best, share| if right(share) > right(best) { share } else { best });
+    let best =
+        SHARES.into_iter().fold(0.0, |best, share| if worth(share) > worth(best) { share } else { best });
     profile.defaults.tool_bias = Some(best);
+    let mut right = 0;
     let mut confusions: BTreeMap<(String, String), usize> = BTreeMap::new();
-    for (wanted, tool) in chosen(best) {
-        if let Some(tool) = tool.filter(|tool| !wanted.is_right(tool)) {
-            *confusions.entry((wanted.tool.clone().unwrap_or_default(), tool)).or_default() += 1;
+    for case in &asked {
+        let (wanted, weights) = (case.wanted, unbiased(case, best));
+        match likeliest(&weights, measured.data.tools(&wanted.set)) {
+            Some(tool) if wanted.is_right(tool) => right += 1,
+            Some(tool) => {
+                let pair = (wanted.tool.clone().unwrap_or_default(), tool.to_owned());
+                *confusions.entry(pair).or_default() += 1;
+            }
+            None => {}
         }
     }
     let tools = &mut report.tools;
     tools.asked = asked.len();
-    tools.accuracy = share(right(best), asked.len());
+    tools.accuracy = share(right, asked.len());
     tools.confusions =
         confusions.into_iter().map(|((wanted, chosen), n)| Confusion { wanted, chosen, n }).collect();
     tools.confusions.sort_by_key(|confusion| std::cmp::Reverse(confusion.n));
@@ -161,4 +203,34 @@ pub(super) fn choice<H: Host>(
     let is_sure = tools.accuracy >= SURE;
     profile.defaults.advanced_parameters = Some(is_sure);
     profile.defaults.memory_tools = Some(is_sure);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::Data;
+
+    #[test]
+    fn what_is_greater_by_chance_is_not_surely_greater() {
+        let greater = |numbers: &[f64]| are_surely_greater(numbers, &[-1.0; 6]);
+        assert!(greater(&[-0.5, -0.6, -0.4, -0.5, -0.7, -0.9]));
+        assert!(!greater(&[-1.0, -1.0, -1.0, -1.0, -1.0, 0.0]), "one of six may be chance");
+        assert!(!greater(&[-1.2, -0.8, -1.1, -0.9, -1.0, -1.0]) && !greater(&[-0.1]) && !greater(&[]));
+    }
+
+    #[test]
+    fn the_likelihood_is_that_of_all_right_tools_and_has_a_bottom() -> anyhow::Result<()> {
+        let data = Data::read()?;
+        let is_one = |wanted: &&Wanted| is_choice(wanted) && wanted.tool.as_deref() == Some("read_file");
+        let wanted = data.requests.iter().find(is_one).ok_or_else(|| anyhow::anyhow!("no such request"))?;
+        let tools = data.tools(&wanted.set);
+        let of = |own: f64| {
+            let weight = |tool: &ToolSpec| if tool.name.as_str() == "read_file" { own } else { 0.0 };
+            likelihood(&tools.iter().map(weight).collect::<Vec<f64>>(), tools, wanted)
+        };
+        let (even, least) = (1.0 / tools.len() as f64, LEAST / tools.len() as f64);
+        assert!((of(0.0) - even.ln()).abs() < 1e-9 && of(20.0) > -1e-6);
+        assert!((of(-20.0) - least.ln()).abs() < 1e-9);
+        Ok(())
+    }
 }
