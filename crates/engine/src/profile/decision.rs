@@ -156,9 +156,14 @@ impl DecisionModel {
     }
 
     /// Whether it tells if more is left to be done: of a run whose last calls did not fail.
-    #[doc(hidden)]
-    pub fn tells_of(&self, request: &TurnRequest<'_>) -> bool {
+    pub(crate) fn tells_of(&self, request: &TurnRequest<'_>) -> bool {
         self.after.is_some() && matches!(Reached::of(request), Reached::Result | Reached::Change)
+    }
+
+    /// Whether more is left to be done by a change only where the request asks for one. A client that is handed the calls decides itself.
+    #[doc(hidden)]
+    pub fn bars_changes(&self, request: &TurnRequest<'_>) -> bool {
+        !request.handed_on && self.tells_of(request)
     }
 
     /// The same decision moved towards calling (above 0) or answering (below 0), as [`Thresholds::biased`] moves those.
@@ -318,6 +323,10 @@ mod tests {
         let (done, failed) = (after(false), after(true));
         let tells = |run: &Transcript| decision.tells_of(&TurnRequest::new(run, &tools, &sampling));
         assert!(tells(&done) && !tells(&failed));
+        let bars = |handed_on| {
+            decision.bars_changes(&TurnRequest::new(&done, &tools, &sampling).handed_on(handed_on))
+        };
+        assert!(bars(false) && !bars(true), "a client decides itself");
         let asked = Transcript::new().with(Message::User("Look.".to_owned()));
         assert_eq!(of(&asked, false), 0.5, "no weights for first turns");
     }

@@ -41,7 +41,7 @@ impl<B: Backend + Send> Making<'_, B> {
         let usual = options.thresholds.for_request(self.request);
         let Some(decision) = options.decision else { return Ok(usual) };
         let request = self.request;
-        let may_change = !decision.tells_of(request) || self.wishes(state, true)?;
+        let may_change = !decision.bars_changes(request) || self.wishes(state, true)?;
         decision.thresholds(usual, request, &mut |signal| match signal {
             Signal::Free => self.free(state, offered).map(Some),
             // There is no list for what tells of the call itself, which comes later.

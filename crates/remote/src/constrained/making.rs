@@ -118,7 +118,7 @@ impl ScoredModel for Making<'_> {
         let usual = self.options.thresholds.for_request(self.request);
         let Some(decision) = self.options.decision else { return Ok(usual) };
         let transcript = self.request.transcript;
-        let may_change = !decision.tells_of(self.request) || self.wishes(true)?;
+        let may_change = !decision.bars_changes(self.request) || self.wishes(true)?;
         decision.thresholds(usual, self.request, &mut |signal| match signal {
             Signal::Free => self.free(offered).map(Some),
             signal => self.odds(List::about(signal, transcript, offered, may_change)),
