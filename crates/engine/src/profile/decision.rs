@@ -160,7 +160,7 @@ impl DecisionModel {
         self.after.is_some() && matches!(Reached::of(request), Reached::Result | Reached::Change)
     }
 
-    /// Whether more is left to be done by a change only where the request asks for one. A client that is handed the calls decides itself.
+    /// Whether a change counts as what comes next only where the request asks for one. A client that is handed the calls decides itself.
     #[doc(hidden)]
     pub fn bars_changes(&self, request: &TurnRequest<'_>) -> bool {
         !request.handed_on && self.tells_of(request)

@@ -54,12 +54,7 @@ impl May {
 
     /// The same where it is known what each tool weighs, as logarithms: a change may be made that is likely enough.
     pub fn weighed(self, tools: &[ToolSpec], weights: &[f64]) -> Self {
-        let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let sum = |counts: &dyn Fn(&ToolSpec) -> bool| -> f64 {
-            let counted = tools.iter().zip(weights).filter(|(tool, _)| counts(tool));
-            counted.map(|(_, weight)| (weight - most).exp()).sum()
-        };
-        let share = sum(&|tool| tool.effect == Effect::Changes) / sum(&|_| true);
+        let share = share_of(tools, weights, |tool| tool.effect == Effect::Changes);
         Self {
             change: self.change || self.likely.is_some_and(|likely| likely * share >= 1.0),
             likely: None,
@@ -99,6 +94,16 @@ impl May {
             _ => Some(ToolChoice::Only(may)),
         }
     }
+}
+
+/// What some of these tools have of the probability that all have together, by weights that are logarithms.
+pub fn share_of(tools: &[ToolSpec], weights: &[f64], counts: impl Fn(&ToolSpec) -> bool) -> f64 {
+    let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum = |counts: &dyn Fn(&ToolSpec) -> bool| -> f64 {
+        let counted = tools.iter().zip(weights).filter(|(tool, _)| counts(tool));
+        counted.map(|(_, weight)| (weight - most).exp()).sum()
+    };
+    sum(&counts) / sum(&|_| true)
 }
 
 /// Whether a turn's choice leaves a tool to be called.

@@ -28,7 +28,7 @@ pub struct List {
     pub yes: Vec<String>,
     /// The words that say no.
     pub no: Vec<String>,
-    /// The names of tools that may not be called: they say no, too, but where one that may begins alike.
+    /// The names of tools that may not be called. They say no, too, unless a tool that may be called begins with the same token.
     pub barred: Vec<String>,
 }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use toolgate_chat::{Demonstrations, ToolSpec};
 use toolgate_engine::models::Profile;
+use toolgate_engine::stages::share_of;
 use toolgate_engine::{LocalEngine, Options, Signal};
 use toolgate_infer::Untrained;
 use toolgate_llama::LlamaBackend;
@@ -143,12 +144,7 @@ fn are_surely_greater(numbers: &[f64], others: &[f64]) -> bool {
 
 /// How likely the right tools are by these weights, as a logarithm.
 fn likelihood(weights: &[f64], tools: &[ToolSpec], wanted: &Wanted) -> f64 {
-    let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let sum = |counts: &dyn Fn(&ToolSpec) -> bool| -> f64 {
-        let counted = weights.iter().zip(tools).filter(|(_, tool)| counts(tool));
-        counted.map(|(weight, _)| (weight - most).exp()).sum()
-    };
-    let share = sum(&|tool| wanted.is_right(tool.name.as_str())) / sum(&|_| true);
+    let share = share_of(tools, weights, |tool| wanted.is_right(tool.name.as_str()));
     share.max(LEAST / tools.len().max(1) as f64).ln()
 }
 
