@@ -326,13 +326,22 @@ fn table(summary: &Summary) {
     let mut err = anstream::stderr().lock();
     let _ = writeln!(
         err,
-        "{BOLD}{:<20}{:>5}{:>7}{:>7}{:>9}{:>13}{:>7}{:>11}{:>8}{BOLD:#}",
-        "category", "n", "passed", "rate", "seconds", "evaluations", "leaks", "no access", "echoes"
+        "{BOLD}{:<20}{:>5}{:>7}{:>7}{:>9}{:>13}{:>7}{:>11}{:>8}{:>15}{BOLD:#}",
+        "category",
+        "n",
+        "passed",
+        "rate",
+        "seconds",
+        "evaluations",
+        "leaks",
+        "no access",
+        "echoes",
+        "same language"
     );
     for (name, row) in summary.rows() {
         let _ = writeln!(
             err,
-            "{name:<20}{:>5}{:>7}{:>6.0}%{:>9.2}{:>13.1}{:>7}{:>11}{:>8}",
+            "{name:<20}{:>5}{:>7}{:>6.0}%{:>9.2}{:>13.1}{:>7}{:>11}{:>8}{:>15}",
             row.n,
             row.passed,
             row.rate * 100.0,
@@ -340,7 +349,8 @@ fn table(summary: &Summary) {
             row.mean_decode_calls,
             row.leaks,
             row.no_access_answers,
-            row.echoes
+            row.echoes,
+            format!("{} of {}", row.same_language, row.languages_told)
         );
     }
     if let Some((_, all)) = summary.rows().last() {

@@ -419,7 +419,7 @@ fn a_model_too_small_to_retell_results_gives_them_as_they_are() {
     let model = || scripted().say(call("get_weather", "Oslo")).say("It never rains.").say("It never rains.");
     let options = engine::Options::guided().answer_view(AnswerView::Results);
     let run = run(model(), agent::Options::default(), options).unwrap();
-    assert_eq!(run.outcome.answer, "Quoted from get_weather:\n> rain in Oslo");
+    assert_eq!(run.outcome.answer, "get_weather:\n> rain in Oslo");
     let is_shown = |event: &Event| matches!(event, Event::Text { delta } if *delta == run.outcome.answer);
     assert!(run.events.iter().any(is_shown));
     assert_eq!(outcome(model()).answer, "It never rains.", "control: others retell");
@@ -433,10 +433,7 @@ fn what_an_answer_says_nothing_of_follows_it() {
         run(model, agent::Options::default(), options).unwrap()
     };
     let run = quoted("The weather in Oslo is as asked.", AnswerView::Quoted);
-    assert_eq!(
-        run.outcome.answer,
-        "The weather in Oslo is as asked.\n\nQuoted from get_weather:\n> rain in Oslo"
-    );
+    assert_eq!(run.outcome.answer, "The weather in Oslo is as asked.\n\nget_weather:\n> rain in Oslo");
     let shown = run.events.iter().filter_map(|event| match event {
         Event::Text { delta } => Some(delta.as_str()),
         _ => None,

@@ -7,9 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::Message;
-use crate::prompt::example_of;
-use crate::spec::ToolSpec;
+use crate::model::{Message, ToolCall};
+use crate::spec::{Example, ToolSpec};
 
 /// What a conversation begins with; in a configuration `"none"`, `"talk"` or `"calls"`.
 ///
@@ -27,8 +26,8 @@ pub enum Demonstrations {
     None,
     /// A greeting and a sum, answered without any tool.
     Talk,
-    /// The examples of the tools ([`ToolSpec::with_example`]), then [`Talk`](Self::Talk): in this order, of three, a 0.5 B
-    /// model told requests from talk best. Without any example it is the talk alone.
+    /// The examples that tools bring along ([`ToolSpec::with_example`]), then [`Talk`](Self::Talk): in this order, of three, a
+    /// 0.5 B model told requests from talk best. Where no tool has one, it is as [`None`](Self::None).
     Calls,
 }
 
@@ -51,6 +50,7 @@ impl Demonstrations {
         match self {
             Self::None => Vec::new(),
             Self::Talk => talk.collect(),
+            Self::Calls if tools.iter().all(|tool| tool.example.is_none()) => Vec::new(),
             Self::Calls => tools.iter().filter_map(called).take(MOST).flatten().chain(talk).collect(),
         }
     }
@@ -58,7 +58,8 @@ impl Demonstrations {
 
 /// The example of a tool as two turns.
 fn called(tool: &ToolSpec) -> Option<[Message; 2]> {
-    let (request, call) = example_of(tool)?;
-    let turn = Message::Assistant { content: None, reasoning: None, calls: vec![call.with_id("example")] };
-    Some([Message::User(request), turn])
+    let Example { request, arguments } = tool.example.as_ref()?;
+    let call = ToolCall::new(tool.name.as_str(), arguments.clone()).with_id("example");
+    let turn = Message::Assistant { content: None, reasoning: None, calls: vec![call] };
+    Some([Message::User(request.clone()), turn])
 }

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::format::{self, Derived, ToolFormat};
 use crate::guard::Guard;
 use crate::json;
+use crate::language;
 use crate::model::{Message, ToolCall, ToolReply, Transcript};
 use crate::reasoning::{Marks, ReasoningSupport};
 use crate::spec::ToolSpec;
@@ -319,10 +320,12 @@ impl Dialogue {
         // Said before and after the results: of fifteen layouts those whose answers a 0.5 B and a 1.5 B model got right. Asked
         // the question again after a failure, they make the answer up; told to do what was done already, they explain how.
         match calls.last() {
-            Some((_, Some(ToolReply { is_error: true, .. }))) => text.push_str(FAILED),
+            Some((_, Some(ToolReply { is_error: true, .. }))) => {
+                text.push_str(&in_language_of(question, FAILED));
+            }
             None => {}
             // Told the task once more, they repeat it.
-            _ if changed => text.push_str(CHANGED),
+            _ if changed => text.push_str(&in_language_of(question, CHANGED)),
             _ if question.trim_end().ends_with('?') => {
                 text.push_str(&format!("\n\nAnswer the question: {question}"))
             }
@@ -431,6 +434,18 @@ fn telling<'a>(
 /// The system message of [`Dialogue::answer_view`].
 const ANSWER: &str =
     "You are a helpful assistant. Answer in one or two short sentences with the facts found.";
+
+/// An instruction that ends it, without the request. A model answers it in English unless it is told which language: "in the language of the
+/// request" is not heeded (docs/measurements/tasks.md, "In the language of the request").
+fn in_language_of(request: &str, instruction: &str) -> String {
+    match language::told(request).filter(|language| *language != INSTRUCTIONS) {
+        Some(language) => format!("{instruction} Answer in {language}."),
+        None => instruction.to_owned(),
+    }
+}
+
+/// The language of the instructions.
+const INSTRUCTIONS: &str = "English";
 
 /// What ends it after a failure.
 const FAILED: &str = "\n\nTell the user in one short sentence that this was not possible, and why.";

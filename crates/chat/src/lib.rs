@@ -31,6 +31,7 @@ pub mod fallback;
 pub mod format;
 mod guard;
 mod json;
+mod language;
 pub mod model;
 #[doc(hidden)]
 pub mod names;

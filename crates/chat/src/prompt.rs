@@ -121,17 +121,6 @@ pub(crate) fn example_calls(tools: &[ToolSpec]) -> impl Iterator<Item = ToolCall
     })
 }
 
-/// A request and the call that does it: the tool's own example, else one made from its schema.
-pub(crate) fn example_of(tool: &ToolSpec) -> Option<(String, ToolCall)> {
-    match &tool.example {
-        Some(own) => {
-            let call = ToolCall::new(tool.name.as_str(), own.arguments.clone()).with_id("");
-            Some((own.request.clone(), call))
-        }
-        None => example_calls(std::slice::from_ref(tool)).next().map(|call| (request(&call), call)),
-    }
-}
-
 /// Placeholders for texts: words of no file, place or person.
 const WORDS: [&str; 8] = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"];
 

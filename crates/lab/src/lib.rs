@@ -19,6 +19,7 @@ pub mod escapes;
 pub mod families;
 mod host;
 pub mod jsonl;
+mod language;
 mod path;
 mod record;
 mod repository;

@@ -57,6 +57,9 @@ pub struct Record {
     /// Whether the answer does nothing but repeat the request.
     #[serde(default)]
     pub echo: bool,
+    /// Whether the answer is in the language of the request; `None` where too few letters tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_language: Option<bool>,
     /// The hints that steered the run; `None` in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hints: Option<Vec<String>>,

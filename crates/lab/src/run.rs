@@ -15,6 +15,7 @@ use toolgate_sandbox::policy::Mode;
 
 use super::bfcl::{Expected, Question};
 use super::check::check;
+use super::language;
 use super::record::{Call, Decided, Record};
 use super::repository::{changed, stamps};
 use super::task::{Offered, Task};
@@ -279,6 +280,7 @@ pub fn run(
     record.leak = LEAK.as_ref().is_some_and(|leak| leak.is_match(&record.answer));
     record.no_access = NO_ACCESS.as_ref().is_some_and(|no_access| no_access.is_match(&record.answer));
     record.echo = Hints::echoes().beginning(case.request(), &record.answer, true) == Beginning::Found;
+    record.same_language = language::is_same(case.request(), &record.answer);
     Ok(record)
 }
 
@@ -445,6 +447,7 @@ fn blank(id: &str, category: &str) -> Record {
         leak: false,
         no_access: false,
         echo: false,
+        same_language: None,
         hints: None,
         pass: false,
         reasons: Vec::new(),

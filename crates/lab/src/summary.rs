@@ -56,6 +56,10 @@ pub struct Row {
     pub no_access_answers: usize,
     /// Answers that do nothing but repeat the request.
     pub echoes: usize,
+    /// Answers whose language tells, and that of their request.
+    pub languages_told: usize,
+    /// Those of them that are in the language of the request.
+    pub same_language: usize,
 }
 
 impl Summary {
@@ -92,6 +96,8 @@ impl Row {
         self.leaks += usize::from(record.leak);
         self.no_access_answers += usize::from(record.no_access);
         self.echoes += usize::from(record.echo);
+        self.languages_told += usize::from(record.same_language.is_some());
+        self.same_language += usize::from(record.same_language == Some(true));
         let n = self.n as f64;
         self.rate = self.passed as f64 / n;
         self.mean_seconds = (self.mean_seconds * before + record.seconds) / n;

@@ -270,7 +270,7 @@ mod tests {
         let scene =
             Scene::asked("What is in songs?").called("list", &Value::Null, listing(&["reel.abc"], None));
         let addition = |answer: &str| Quotation.addition(&scene.at(), answer);
-        let quote = "Quoted from list:\n> reel.abc";
+        let quote = "list:\n> reel.abc";
         assert_eq!(addition("You find it above."), Some(format!("\n\n{quote}")));
         assert_eq!(addition("Above:\n"), Some(format!("\n{quote}")));
         assert_eq!(addition(""), Some(quote.to_owned()));

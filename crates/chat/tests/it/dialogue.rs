@@ -180,6 +180,28 @@ fn an_answer_view_is_the_question_and_its_results() {
     assert!(asks(true) && !asks(false));
 }
 
+#[test]
+fn an_instruction_without_the_request_names_the_language_of_the_answer() {
+    let ends = |request: &str, is_error: bool| {
+        let edit = call("edit_file", json!({"path": "a.txt"}));
+        let reply = ToolReply { is_error, ..ToolReply::ok(&edit, "edited") };
+        let transcript = Transcript::new()
+            .with(Message::User(request.to_owned()))
+            .with(Message::calls([edit]))
+            .with(Message::Tool(vec![reply]));
+        let end = RunEnd { changed: !is_error, ..RunEnd::default() };
+        let view = dialogue(TAGGED).answer_view(&transcript, end);
+        view.question().unwrap().rsplit("\n\n").next().unwrap().to_owned()
+    };
+    let german = "Ersetze in der Datei bitte Dienstag durch Freitag.";
+    assert!(ends(german, false).ends_with("as the results above tell. Answer in German."));
+    assert!(ends(german, true).ends_with("and why. Answer in German."));
+    for request in ["Replace Tuesday with Friday in that file, please.", "a.txt"] {
+        assert!(ends(request, false).ends_with("as the results above tell."), "{request}");
+        assert!(ends(request, true).ends_with("and why."), "{request}");
+    }
+}
+
 /// Every place where text that is not the program's own enters a prompt.
 fn hostile(text: &str) -> (Transcript, Vec<ToolSpec>) {
     let mut request = call("now", json!({"key": text, "list": [text]}));

@@ -141,7 +141,7 @@ toolgate_chat::setters! { Options  {
 ///
 /// // A call gave back "rain in Oslo", and the model says nothing of it.
 /// assert_eq!(answer(AnswerView::Compact)?, "You find it above.");
-/// assert_eq!(answer(AnswerView::Results)?, "Quoted from get_weather:\n> rain in Oslo");
+/// assert_eq!(answer(AnswerView::Results)?, "get_weather:\n> rain in Oslo");
 /// # Ok::<(), toolgate_engine::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

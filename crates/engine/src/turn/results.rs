@@ -19,10 +19,10 @@ pub(crate) fn instead(view: AnswerView, request: &TurnRequest<'_>) -> Option<Str
     is_it.then(|| results(request.transcript)).flatten()
 }
 
-/// A text as a quotation of what a tool gave back.
+/// A text as a quotation of what a tool gave back. It has no word of any language, since an answer may be in any.
 pub fn quoted(tool: &str, text: &str) -> String {
     let lines: Vec<String> = text.lines().map(|line| format!("> {line}").trim_end().to_owned()).collect();
-    format!("Quoted from {tool}:\n{}", lines.join("\n"))
+    format!("{tool}:\n{}", lines.join("\n"))
 }
 
 /// What the calls since the user last spoke gave back: of those that did not fail, else of the last one. None without any.
@@ -57,7 +57,7 @@ mod tests {
             .with(Message::Tool(vec![failed, ToolReply::ok(read, "figs\n\nplums")]));
         let sampling = Sampling::default();
         let request = TurnRequest { quotes: true, ..TurnRequest::new(&transcript, &[], &sampling) };
-        let quoted = Some("Quoted from read:\n> figs\n>\n> plums".to_owned());
+        let quoted = Some("read:\n> figs\n>\n> plums".to_owned());
         assert_eq!(instead(AnswerView::Results, &request), quoted, "what failed is left out");
         assert_eq!(instead(AnswerView::Quoted, &request), None);
         let plain = TurnRequest { quotes: false, ..request };

@@ -58,6 +58,11 @@ for s in sets_list:
     for t in s["tools"]:
         p = t["parameters"]
         need(t["effect"] in ("reads", "changes") and t["description"], t["name"], "effect or description")
+        if "example" in t:
+            schema, given = t["parameters"], t["example"]["arguments"]
+            need(t["example"]["request"], t["name"], "example without a request")
+            need(set(given) <= set(schema["properties"]), t["name"], "example with an unknown parameter")
+            need(set(schema.get("required", [])) <= set(given), t["name"], "example without a required parameter")
         need(p["type"] == "object" and set(p["required"]) <= set(p["properties"]), t["name"], "schema")
 for d in DOMAINS:
     for split in ("fit", "check"):

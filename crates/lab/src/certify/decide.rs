@@ -1,5 +1,5 @@
-//! Second step: a decision between call and answer that is fitted to what the model tells of requests, behind the marks and examples
-//! that suit it (`tools`).
+//! Second step: a decision between call and answer that is fitted to what the model tells of requests, with the marks (`tools`) and behind
+//! the examples (`demonstrations`) that suit it.
 //!
 //! What weights are worth is measured on sets of tools that they were not fitted to, each in turn. Those of the profile are fitted to
 //! all. They are held to [`START`]: where little was measured, that is what the profile has.
@@ -13,7 +13,8 @@ use toolgate_engine::stages::log_odds;
 use toolgate_engine::{DecisionModel, DecisionWeights, LocalEngine, Signal};
 use toolgate_llama::LlamaBackend;
 
-use super::tools::{choice, demonstrations, trained};
+use super::demonstrations::demonstrations;
+use super::tools::{choice, trained};
 use super::{Bin, DECIDING, Decision, Feature, Measured, Report, share};
 use crate::decision::{Case, Data, Number, Split, Start, State, Wanted, Weights, area, ask_all, right, row};
 use crate::host::Host;
@@ -228,6 +229,11 @@ fn across(cases: &[&Case<'_>], numbers: &[Number], start: DecisionWeights) -> Ve
         told(&weights(&others, numbers, start).unwrap_or(start), &own)
     };
     sets.into_iter().flat_map(of_set).collect()
+}
+
+/// How likely a first call is by the probability of one alone, fitted to other sets of tools, beside what is wanted.
+pub(super) fn told_by_calls(first: &[&Case<'_>]) -> Vec<(f64, bool)> {
+    across(first, &[Number::Call], START.first.unwrap_or_default())
 }
 
 fn fit(known: &[Case<'_>], report: &mut Report, profile: &mut Profile) -> anyhow::Result<()> {

@@ -1,7 +1,8 @@
 //! `toolgate certify`: measures a model's file and writes the profile that later runs are led by.
 //!
 //! - `format` proves its format and marks on its own vocabulary.
-//! - `tools` and `decide` ask it requests of this project's own: which tool it calls, and when a call is wanted.
+//! - `demonstrations`, `decide` and `tools` ask it requests of this project's own: behind which examples, when a call is wanted, and of
+//!   which tool.
 //! - `answers` looks at its answers, and `speed` times it. `html` shows all of it to people.
 //!
 //! Invariant: nothing in a profile is a guess about the model's name. What could not be measured keeps what all profiles start from.
@@ -10,6 +11,7 @@
 
 mod answers;
 mod decide;
+mod demonstrations;
 mod format;
 mod html;
 mod plots;
@@ -178,9 +180,19 @@ pub(crate) struct Tools {
     pub(crate) asked: usize,
     /// What the profile begins conversations with.
     pub(crate) demonstrations: String,
-    pub(crate) without: f64,
-    pub(crate) with: f64,
+    pub(crate) tried: Vec<DemonstrationsTried>,
     pub(crate) confusions: Vec<Confusion>,
+}
+
+/// The same requests behind a kind of demonstrations.
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub(crate) struct DemonstrationsTried {
+    pub(crate) name: String,
+    pub(crate) requests: usize,
+    /// The share of right tools.
+    pub(crate) right: f64,
+    /// How likely the right turns are: the mean logarithm.
+    pub(crate) likelihood: f64,
 }
 
 /// A tool that was chosen in place of another.
@@ -237,7 +249,7 @@ pub(crate) struct Kernels {
 
 /// Time for the requests of the decision.
 const DECIDING: Duration = Duration::from_secs(420);
-/// Time for the choice of tools under each kind of demonstrations.
+/// Time for requests behind each kind of demonstrations.
 const CHOOSING: Duration = Duration::from_secs(75);
 /// Time for answers from each view.
 const ANSWERING: Duration = Duration::from_secs(60);

@@ -1,7 +1,6 @@
-//! Whether the model's marks are known to its weights, whether example calls help it, and which tool it calls.
+//! Whether the model's marks are known to its weights, and which tool it calls.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use toolgate_chat::{Demonstrations, ToolSpec};
 use toolgate_engine::models::Profile;
@@ -10,13 +9,12 @@ use toolgate_engine::{LocalEngine, Options, Signal};
 use toolgate_infer::Untrained;
 use toolgate_llama::LlamaBackend;
 
-use super::decide::in_order;
-use super::{CHOOSING, Confusion, Measured, Report, Tools, share};
-use crate::decision::{Case, State, Wanted, signals};
+use super::{Confusion, Measured, Report, share};
+use crate::decision::{Case, Data, State, Wanted, signals};
 use crate::host::Host;
 
 /// A choice counts as no worse than this share of an even one: a single one that is far off says little.
-const LEAST: f64 = 0.05;
+pub(super) const LEAST: f64 = 0.05;
 /// Requests that tell whether a mark is known.
 const MARKED: usize = 8;
 /// The shares of the bias towards tools that may be taken off.
@@ -72,63 +70,29 @@ pub(super) fn trained<H: Host>(
     Ok((letters, other))
 }
 
-/// Whether example calls in front of a conversation help to choose the right tool.
-pub(super) fn demonstrations<H: Host>(
-    measured: &Measured<'_, H>,
-    engine: LocalEngine<LlamaBackend>,
-    untrained: &Untrained,
-    report: &mut Report,
-    profile: &mut Profile,
-) -> anyhow::Result<LocalEngine<LlamaBackend>> {
-    H::note("which tools it calls, with and without examples");
-    let asked: Vec<&Wanted> =
-        in_order(&measured.data).into_iter().filter(|wanted| is_choice(wanted)).collect();
-    let choices = |engine: &LocalEngine<LlamaBackend>, most: usize| -> anyhow::Result<Vec<Choice>> {
-        let (started, mut choices) = (Instant::now(), Vec::new());
-        for wanted in asked.iter().take(most) {
-            let tools = measured.data.tools(&wanted.set);
-            let told = signals(engine, wanted, tools, &[Signal::Tools])?;
-            choices.push(Choice::of(&told.tools, tools, wanted));
-            if started.elapsed() > CHOOSING {
-                break;
-            }
-        }
-        Ok(choices)
-    };
-    let without = choices(&engine, asked.len())?;
-    let shown = measured.load(options(untrained, Demonstrations::Calls))?;
-    let with = choices(&shown, without.len())?;
-    let right =
-        |choices: &[Choice]| share(choices.iter().filter(|choice| choice.is_right).count(), choices.len());
-    report.tools = Tools { without: right(&without), with: right(&with), ..Tools::default() };
-    // As many are asked with examples as there was time for.
-    let likely =
-        |choices: &[Choice]| choices.iter().take(with.len()).map(|choice| choice.likelihood).sum::<f64>();
-    let (kind, name, engine) = match likely(&with) > likely(&without) {
-        true => (Demonstrations::Calls, "calls", shown),
-        false => (Demonstrations::None, "none", engine),
-    };
-    report.tools.demonstrations = name.to_owned();
-    profile.defaults.demonstrations = Some(kind);
-    Ok(engine)
-}
-
 fn is_choice(wanted: &Wanted) -> bool {
     wanted.call && wanted.state == State::First
 }
 
 /// What a model makes of a request for a call.
-struct Choice {
-    /// Whether the likeliest tool is a right one.
-    is_right: bool,
+pub(super) struct Choice<'t> {
+    /// The likeliest tool.
+    tool: Option<&'t str>,
+    /// Whether it is a right one.
+    pub(super) is_right: bool,
     /// How likely the right ones are, as a logarithm.
-    likelihood: f64,
+    pub(super) likelihood: f64,
 }
 
-impl Choice {
-    fn of(weights: &[f64], tools: &[ToolSpec], wanted: &Wanted) -> Self {
-        let is_right = likeliest(weights, tools).is_some_and(|tool| wanted.is_right(tool));
-        Self { is_right, likelihood: likelihood(weights, tools, wanted) }
+impl<'t> Choice<'t> {
+    /// Of a request, where this share of the bias is taken off.
+    pub(super) fn of(case: &Case<'_>, share_of_bias: f64, data: &'t Data) -> Self {
+        let (signals, tools) = (&case.signals, data.tools(&case.wanted.set));
+        let weights: Vec<f64> =
+            signals.tools.iter().zip(&signals.bias).map(|(own, bias)| own - share_of_bias * bias).collect();
+        let tool = likeliest(&weights, tools);
+        let is_right = tool.is_some_and(|tool| case.wanted.is_right(tool));
+        Self { tool, is_right, likelihood: likelihood(&weights, tools, case.wanted) }
     }
 }
 
@@ -154,8 +118,15 @@ fn likeliest<'t>(weights: &[f64], tools: &'t [ToolSpec]) -> Option<&'t str> {
     best.map(|(_, tool)| tool.name.as_str())
 }
 
-/// How much of the bias towards tools is taken off, and which tools are taken for others. What counts is how likely the right tools are:
-/// how many are right moves by chance with so few requests.
+/// How much of the bias is taken off: the share that makes the right tools of these requests likeliest. How many are right moves by chance
+/// with so few requests.
+pub(super) fn share_of_bias(asked: &[&Case<'_>], data: &Data) -> f64 {
+    let worth =
+        |share: f64| -> f64 { asked.iter().map(|case| Choice::of(case, share, data).likelihood).sum() };
+    SHARES.into_iter().fold(0.0, |best, share| if worth(share) > worth(best) { share } else { best })
+}
+
+/// How much of the bias towards tools is taken off, and which tools are taken for others.
 pub(super) fn choice<H: Host>(
     measured: &Measured<'_, H>,
     known: &[Case<'_>],
@@ -163,30 +134,16 @@ pub(super) fn choice<H: Host>(
     profile: &mut Profile,
 ) {
     let asked: Vec<_> = known.iter().filter(|case| is_choice(case.wanted)).collect();
-    let unbiased = |case: &Case<'_>, share: f64| -> Vec<f64> {
-        let signals = &case.signals;
-        signals.tools.iter().zip(&signals.bias).map(|(own, bias)| own - share * bias).collect()
-    };
-    let worth = |share: f64| -> f64 {
-        let likely = |case: &&Case<'_>| {
-            likelihood(&unbiased(case, share), measured.data.tools(&case.wanted.set), case.wanted)
-        };
-        asked.iter().map(likely).sum()
-    };
-    let best =
-        SHARES.into_iter().fold(0.0, |best, share| if worth(share) > worth(best) { share } else { best });
-    profile.defaults.tool_bias = Some(best);
+    let share_of_bias = share_of_bias(&asked, &measured.data);
+    profile.defaults.tool_bias = Some(share_of_bias);
     let mut right = 0;
     let mut confusions: BTreeMap<(String, String), usize> = BTreeMap::new();
     for case in &asked {
-        let (wanted, weights) = (case.wanted, unbiased(case, best));
-        match likeliest(&weights, measured.data.tools(&wanted.set)) {
-            Some(tool) if wanted.is_right(tool) => right += 1,
-            Some(tool) => {
-                let pair = (wanted.tool.clone().unwrap_or_default(), tool.to_owned());
-                *confusions.entry(pair).or_default() += 1;
-            }
-            None => {}
+        let choice = Choice::of(case, share_of_bias, &measured.data);
+        right += usize::from(choice.is_right);
+        if let Some(tool) = choice.tool.filter(|_| !choice.is_right) {
+            let pair = (case.wanted.tool.clone().unwrap_or_default(), tool.to_owned());
+            *confusions.entry(pair).or_default() += 1;
         }
     }
     let tools = &mut report.tools;
@@ -204,7 +161,6 @@ pub(super) fn choice<H: Host>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::Data;
 
     #[test]
     fn what_is_greater_by_chance_is_not_surely_greater() {

@@ -78,6 +78,14 @@ struct Tool {
     description: String,
     parameters: Value,
     effect: String,
+    example: Option<Example>,
+}
+
+/// A request and the arguments of the call that it wants.
+#[derive(Deserialize)]
+struct Example {
+    request: String,
+    arguments: Value,
 }
 
 #[derive(Deserialize)]
@@ -154,7 +162,11 @@ impl Wanted {
 fn specs(tools: Vec<Tool>) -> anyhow::Result<Vec<ToolSpec>> {
     let spec = |tool: Tool| {
         let effect = if tool.effect == "changes" { Effect::Changes } else { Effect::Reads };
-        Ok(ToolSpec::new(&tool.name, tool.description, tool.parameters)?.with_effect(effect))
+        let spec = ToolSpec::new(&tool.name, tool.description, tool.parameters)?.with_effect(effect);
+        Ok(match tool.example {
+            Some(Example { request, arguments }) => spec.with_example(&request, arguments),
+            None => spec,
+        })
     };
     tools.into_iter().map(spec).collect()
 }
