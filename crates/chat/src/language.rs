@@ -1,11 +1,13 @@
 //! The language of a request, where it is told surely: small models answer an English instruction in English, whatever they were asked in.
 //!
 //! Two detectors have to agree, since either alone errs on short texts. Names and quotations are left out before: they may be in another
-//! language. Of some 430 requests in English, 6 are taken for another language then, most of them three words; of 480 in twelve other
-//! languages none for a wrong one, and 88 in 100 are told.
+//! language. Of 418 requests in English, 2 are taken for another language then, and 333 are told. Of 523 in twelve other languages none is
+//! taken for a wrong one, and 468 are told. Of the rest nothing is said.
 
 /// Letters of a request that are looked at: a few sentences.
 const LETTERS: usize = 1_000;
+/// Bytes of letters from which a text tells its language: a dozen Latin letters, or four of Chinese.
+const ENOUGH: usize = 12;
 /// Pairs of marks around what is quoted.
 const MARKS: [(char, char); 9] = [
     ('"', '"'),
@@ -26,7 +28,8 @@ const OF_OWN_SCRIPT: [&str; 3] = ["cmn", "jpn", "kor"];
 /// Portuguese, Russian, Spanish, Swedish, Turkish, Vietnamese.
 pub(crate) fn told(request: &str) -> Option<&'static str> {
     let own = without_names(&without_quotations(request));
-    if !own.contains(char::is_alphabetic) {
+    let letters = own.chars().filter(|c| c.is_alphabetic());
+    if letters.map(char::len_utf8).sum::<usize>() < ENOUGH {
         return None;
     }
     let code = whichlang::detect_language(&own).three_letter_code();
