@@ -461,8 +461,10 @@ fn the_answer_after_a_repeated_call_is_not_written_behind_the_examples() {
     let options = engine::Options::guided().demonstrations(Demonstrations::Calls).thresholds(thresholds);
     let engine = LocalEngine::new("scripted", scripted().say(oslo).say("It rains."), dialogue, options);
     let (made, transcript) = told_of_oslo();
-    let (specs, sampling) = (registry().specs(), Sampling::default());
-    let completed = [made];
+    let example = serde_json::json!({"city": "alpha"});
+    let shown = |spec: toolgate_chat::ToolSpec| spec.with_example("How is it in alpha?", example.clone());
+    let specs: Vec<_> = registry().specs().into_iter().map(shown).collect();
+    let (sampling, completed) = (Sampling::default(), [made]);
     let request = TurnRequest::new(&transcript, &specs, &sampling).completed(&completed);
     let mut prompts = Vec::new();
     let turn = engine.turn(&request, &Cancel::default(), &mut |event| {

@@ -18,7 +18,6 @@ mod cli;
 mod clients;
 #[cfg(feature = "wasm")]
 mod components;
-mod doubt;
 mod examples;
 mod forced;
 #[cfg(unix)]

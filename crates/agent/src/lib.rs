@@ -451,7 +451,6 @@ impl Run<'_> {
                 .changed(self.memory.changed)
                 .pending(advice.is_pending)
                 .prior(&prior)
-                .refusals(watches.refusals())
                 .repetitions(watches.repetitions())
                 .closing(closing)
                 .quotes(options.quotes);

@@ -57,7 +57,7 @@ pub use model::{
 pub use parameters::shortened;
 pub use prompt::{Style, SystemPrompt};
 pub use reasoning::ReasoningSupport;
-pub use spec::{EFFECT, Effect, Example, LOOKUP, ToolSpec};
+pub use spec::{EFFECT, Effect, Example, ToolSpec};
 pub use template::{Template, TemplateTokens};
 #[doc(hidden)]
 pub use toolgate_grammar::setters;

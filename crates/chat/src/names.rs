@@ -60,15 +60,6 @@ pub fn steps(tool: &str) -> bool {
     name_parts(tool).any(|part| is_among(&part, STEPS))
 }
 
-/// Whether a tool of that name looks into what is the user's own: files, notes, mail.
-pub fn looks_into_own(tool: &str) -> bool {
-    let parts: Vec<String> = name_parts(tool).collect();
-    match parts.as_slice() {
-        [only] => is_among(only, ALONE),
-        _ => verb(&parts) == Some(Verb::Looks) && parts.iter().any(|part| is_among(part, OWN)),
-    }
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Looks,
@@ -114,10 +105,6 @@ const FOUND: &str = "details history info lookup price search status";
 /// What is another thing a moment later.
 const PASSES: &str =
     "clock current elapsed log logs next now poll progress random recent state status tail time";
-const OWN: &str = "calendar codebase contacts diary dir directories directory doc docs document documents email emails \
-    file files folder folders inbox journal mail memories memory messages note notes project repo repository todo todos \
-    workspace";
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,20 +128,6 @@ mod tests {
         }
         for name in ["bash", "weather", "", "__", "order_status", "get_local_time", "get_job_status"] {
             assert!(!looks(name) && effect(name) != Effect::Changes, "{name}");
-        }
-    }
-
-    #[test]
-    fn what_looks_into_files_and_notes_looks_into_what_is_the_users_own() {
-        for name in
-            ["read_file", "fs__list_directory", "searchNotes", "Grep", "LS", "get_email", "search_codebase"]
-        {
-            assert!(looks_into_own(name), "{name}");
-        }
-        for name in
-            ["write_file", "get_weather", "search_recipes", "send_email", "file", "find", "", "memory_store"]
-        {
-            assert!(!looks_into_own(name), "{name}");
         }
     }
 }

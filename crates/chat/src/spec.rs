@@ -33,9 +33,6 @@ pub struct ToolSpec {
     pub parameters: Value,
     /// A request and the call it is answered with, for models that follow examples better than descriptions.
     pub example: Option<Example>,
-    /// Whether it looks into what is the user's own, such as files and notes: then a request may be about what is in
-    /// there without a word of the tool.
-    pub lookup: bool,
     /// What a call of it does. Unless it only looks, nothing but the model's own probability brings one about.
     pub effect: Effect,
 }
@@ -67,8 +64,6 @@ impl Effect {
 
 /// The key of an example in a definition.
 const EXAMPLE: &str = "x-example";
-/// The key in a definition that says whether its tool [looks things up](ToolSpec::lookup), true or false.
-pub const LOOKUP: &str = "x-lookup";
 /// The key in a definition that says what a [call of its tool does](ToolSpec::effect): `reads`, `changes` or `unknown`.
 pub const EFFECT: &str = "x-effect";
 
@@ -101,7 +96,7 @@ impl ToolSpec {
             error.at(Place::Tool { name: name.chars().take(64).collect(), pointer: String::new() })
         })?;
         let (name, description) = (ToolName::new(name)?, description.into());
-        Ok(Self { name, description, parameters, example: None, lookup: false, effect: Effect::Unknown })
+        Ok(Self { name, description, parameters, example: None, effect: Effect::Unknown })
     }
 
     /// A tool whose arguments are the Rust type `P`: doc comments become descriptions, `Option` fields may be left out.
@@ -161,8 +156,8 @@ impl ToolSpec {
     }
 
     /// Reads `{"type": "function", "function": {name, description, parameters}}`, or the inner object alone. An
-    /// `"x-example": {"request", "arguments"}` beside the name becomes [`example`](Self::example), `"x-lookup": true`
-    /// [`lookup`](Self::lookup), `"x-effect"` [`effect`](Self::effect).
+    /// `"x-example": {"request", "arguments"}` beside the name becomes [`example`](Self::example), `"x-effect"`
+    /// [`effect`](Self::effect).
     ///
     /// # Errors
     /// [`Kind::Definition`] with the JSON pointer of the offending part.
@@ -229,17 +224,14 @@ impl ToolSpec {
         }})
     }
 
-    /// [`to_openai`](Self::to_openai) with all that [`from_openai`](Self::from_openai) reads: the example, too, whether it
-    /// looks things up, and what a call does, which servers do not know.
+    /// [`to_openai`](Self::to_openai) with all that [`from_openai`](Self::from_openai) reads: the example, too, and
+    /// what a call does, which servers do not know.
     pub fn to_record(&self) -> Value {
         let mut definition = self.to_openai();
         if let Some(function) = definition.get_mut("function").and_then(Value::as_object_mut) {
             if let Some(example) = &self.example {
                 let example = json!({"request": example.request, "arguments": example.arguments});
                 function.insert(EXAMPLE.to_owned(), example);
-            }
-            if self.lookup {
-                function.insert(LOOKUP.to_owned(), Value::Bool(true));
             }
             if self.effect != Effect::Unknown {
                 function.insert(EFFECT.to_owned(), self.effect.name().into());
@@ -331,20 +323,6 @@ impl ToolSpec {
     pub fn with_example(mut self, request: &str, arguments: Value) -> Self {
         let arguments = arguments.as_object().cloned().unwrap_or_default();
         self.example = Some(Example { request: request.to_owned(), arguments });
-        self
-    }
-
-    /// The definition as one of a tool that [looks things up](Self::lookup).
-    ///
-    /// ```
-    /// # use toolgate_chat::ToolSpec; use serde_json::json;
-    /// let notes = ToolSpec::new("search_notes", "", json!({}))?.with_lookup();
-    /// assert!(ToolSpec::from_openai(&notes.to_record())?.lookup);
-    /// # Ok::<(), toolgate_chat::Error>(())
-    /// ```
-    #[must_use]
-    pub fn with_lookup(mut self) -> Self {
-        self.lookup = true;
         self
     }
 
@@ -452,11 +430,6 @@ impl ToolSpec {
                     return Err(wrong("an example is a request, a text, and arguments, an object", EXAMPLE));
                 }
             };
-        let lookup = match fields.get(LOOKUP) {
-            None => false,
-            Some(Value::Bool(lookup)) => *lookup,
-            Some(_) => return Err(wrong("whether a tool looks things up is true or false", LOOKUP)),
-        };
         let named = |value: &Value| {
             Effect::NAMED.into_iter().find(|(name, _)| value.as_str() == Some(name)).map(|(_, effect)| effect)
         };
@@ -469,7 +442,7 @@ impl ToolSpec {
         let name = ToolName::new(name).map_err(|error| wrong(&error.to_string(), "name"))?;
         let parameters = object_schema(fields.get(schema).cloned().unwrap_or(Value::Null))
             .map_err(|error| wrong(&error.to_string(), schema))?;
-        Ok(Self { name, description: description.to_owned(), parameters, example, lookup, effect })
+        Ok(Self { name, description: description.to_owned(), parameters, example, effect })
     }
 }
 

@@ -266,8 +266,6 @@ pub struct TurnRequest<'a> {
     /// What speaks for each of [`tools`](Self::tools) beside the model, from -1 (against it) to 1; empty where nobody knows. The
     /// profile says how much it counts ([`Options::prior_weight`]).
     pub prior: &'a [f64],
-    /// Who tells a refusal by the beginning of an answer: a turn that refuses becomes a call if a tool could look.
-    pub refusals: Option<&'a dyn AnswerWatch>,
     /// Who tells an answer after calls that does nothing but repeat the request: it is written again.
     pub repetitions: Option<&'a dyn AnswerWatch>,
     /// Whether this turn ends the run although the model might have gone on: its answer is asked to say what is
@@ -305,7 +303,6 @@ toolgate_chat::setters! { TurnRequest <'a> {
     pending: bool,
     retry: bool,
     prior: &'a [f64],
-    refusals: Option<&'a dyn AnswerWatch>,
     repetitions: Option<&'a dyn AnswerWatch>,
     closing: bool,
     quotes: bool,
@@ -330,7 +327,6 @@ impl<'a> TurnRequest<'a> {
             pending: false,
             retry: false,
             prior: &[],
-            refusals: None,
             repetitions: None,
             closing: false,
             quotes: false,
@@ -360,12 +356,6 @@ impl<'a> TurnRequest<'a> {
     pub fn trims_front(&self) -> bool {
         let ends_blank = |begun: &str| begun.trim_end().is_empty() || begun.ends_with(char::is_whitespace);
         !matches!(self.answer, AnswerForm::Grammar(_)) && self.begun.is_none_or(ends_blank)
-    }
-
-    /// Whether a tool offered [looks things up](ToolSpec::lookup).
-    #[doc(hidden)]
-    pub fn looks_up(&self) -> bool {
-        self.tools.iter().any(|tool| tool.lookup)
     }
 }
 

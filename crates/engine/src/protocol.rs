@@ -85,11 +85,7 @@ impl EngineRequest {
             pending: request.pending,
             retry: request.retry,
             prior: request.prior.to_vec(),
-            watches: [request.refusals, request.repetitions]
-                .into_iter()
-                .flatten()
-                .map(|watch| watch.name().to_owned())
-                .collect(),
+            watches: request.repetitions.iter().map(|watch| watch.name().to_owned()).collect(),
             closing: request.closing,
             quotes: request.quotes,
             handed_on: request.handed_on,

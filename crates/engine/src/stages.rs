@@ -16,5 +16,5 @@ pub use crate::turn::recover::recover;
 pub use crate::turn::repeats::{REPEATED, without_repeats};
 pub use crate::turn::results::quoted;
 pub use crate::turn::shown::show;
-pub use crate::turn::watch::{REFUSED, WatchedAnswer, could_look};
+pub use crate::turn::watch::WatchedAnswer;
 pub use crate::turn::weigh::log_odds;

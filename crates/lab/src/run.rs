@@ -401,10 +401,9 @@ fn run_question(
     let watches = Watches::of(&hints);
     let request = TurnRequest::new(&transcript, &tools, &sampling)
         .parallel(options.parallel)
-        .refusals(watches.refusals())
         .repetitions(watches.repetitions());
     let turn = engine.turn(&request, cancel, &mut |_| {});
-    record.hints = Some(watches.steered().map(str::to_owned).collect());
+    record.hints = Some(watches.steered().into_iter().map(str::to_owned).collect());
     match turn {
         Ok(turn) => {
             record.stop_reason = format!("{:?}", turn.stop);

@@ -19,9 +19,7 @@ use toolgate_infer::StopReason;
 use super::http::Client;
 use super::wire::{self, THOUGHTS, Written, text_of};
 use crate::{Error, Kind};
-use toolgate_engine::stages::{
-    May, REFUSED, REPEATED, WatchedAnswer, could_look, recover, show, without_repeats,
-};
+use toolgate_engine::stages::{May, REPEATED, recover, show, without_repeats};
 use toolgate_engine::{self as engine, Cancel, Turn, TurnEvent, TurnRequest};
 
 /// A server that takes tools and no grammar.
@@ -53,14 +51,14 @@ impl Native {
         let mut asking = Asking { server: self, request, cancel, messages };
         if let Some(begun) = request.goes_on_from() {
             asking.messages.push(json!({"role": "assistant", "content": begun}));
-            return asking.ask(&ToolChoice::None, &mut WatchedAnswer::unwatched(), events);
+            return asking.ask(&ToolChoice::None, events);
         }
         let is_sure = options.thresholds.is_sure_of_call(request) && !self.is_free.load(Ordering::Relaxed);
         let sure = if is_sure { asking.required(events)? } else { None };
         let mut turn = match sure {
             Some(turn) => turn,
             None => {
-                let turn = asking.freely(events)?;
+                let turn = asking.ask(&request.choice, events)?;
                 // It takes the request but for that.
                 self.is_free.fetch_or(is_sure, Ordering::Relaxed);
                 turn
@@ -73,7 +71,7 @@ impl Native {
             }
             None => {
                 events(TurnEvent::Retry(REPEATED.to_owned()));
-                let again = asking.ask(&ToolChoice::None, &mut WatchedAnswer::unwatched(), events)?;
+                let again = asking.ask(&ToolChoice::None, events)?;
                 let mut again = after(again, &turn);
                 // With nothing offered, what it calls even so is no call.
                 again.looped = !again.parsed.calls.is_empty();
@@ -112,12 +110,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    fn ask(
-        &self,
-        choice: &ToolChoice,
-        watched: &mut WatchedAnswer<'_>,
-        events: &mut dyn FnMut(TurnEvent),
-    ) -> Result<Turn, Error> {
+    fn ask(&self, choice: &ToolChoice, events: &mut dyn FnMut(TurnEvent)) -> Result<Turn, Error> {
         let mut body = wire::chat_body(&self.server.model, self.request.sampling);
         body.extend(wire::thoughts(self.request.sampling));
         body.insert("messages".to_owned(), Value::Array(self.messages.clone()));
@@ -125,7 +118,7 @@ impl Asking<'_> {
         if self.request.begun.is_some() {
             body.extend(wire::going_on());
         }
-        answer(self.server, &body.into(), self.request, self.cancel, (watched, events))
+        answer(self.server, &body.into(), self.request, self.cancel, events)
     }
 
     /// A call of a tool that only looks; none where there is no such tool, the server does not let itself be told so, or fails
@@ -141,40 +134,12 @@ impl Asking<'_> {
             is_silent = false;
             events(event);
         };
-        match self.ask(&choice, &mut WatchedAnswer::unwatched(), &mut told) {
+        match self.ask(&choice, &mut told) {
             Ok(turn) => Ok(Some(turn)),
             Err(why) if why.kind() == Kind::Engine && is_silent => Ok(None),
             Err(why) => Err(why),
         }
     }
-
-    /// What the model makes of it; a call in the place of an excuse.
-    fn freely(&self, events: &mut dyn FnMut(TurnEvent)) -> Result<Turn, Error> {
-        let request = self.request;
-        let question = request.transcript.question().unwrap_or_default();
-        let mut watched = WatchedAnswer::new(request.refusals.filter(|_| could_look(request)), question);
-        let mut turn = self.ask(&self.request.choice, &mut watched, events)?;
-        if !watched.is_found() {
-            return Ok(turn);
-        }
-        if !turn.parsed.calls.is_empty() {
-            // It looks all the same: the excuse that was kept back is dropped.
-            turn.parsed.content = None;
-            return Ok(turn);
-        }
-        events(TurnEvent::Retry(REFUSED.to_owned()));
-        match self.required(events)?.filter(|again| !is_empty(again)) {
-            Some(again) => Ok(after(again, &turn)),
-            None => {
-                watched.show_anyway(events);
-                Ok(turn)
-            }
-        }
-    }
-}
-
-fn is_empty(turn: &Turn) -> bool {
-    turn.parsed.calls.is_empty() && turn.parsed.content.is_none()
 }
 
 /// A turn in the place of another one, with the costs of both.
@@ -211,7 +176,7 @@ fn answer(
     body: &Value,
     request: &TurnRequest<'_>,
     cancel: &Cancel,
-    (watched, events): (&mut WatchedAnswer<'_>, &mut dyn FnMut(TurnEvent)),
+    events: &mut dyn FnMut(TurnEvent),
 ) -> Result<Turn, Error> {
     let mut written = Written::default();
     let mut calls = Calls::default();
@@ -234,7 +199,7 @@ fn answer(
         if let Some(text) = text("content") {
             let text = again.after(text);
             written.text.push_str(&text);
-            show(leaks.push(text.as_bytes()), &mut |event| watched.take(event, events));
+            show(leaks.push(text.as_bytes()), events);
         }
         let finish = choice.get("finish_reason").and_then(Value::as_str);
         for field in ["/delta/tool_calls", "/message/tool_calls"] {
@@ -246,9 +211,8 @@ fn answer(
     })?;
     let held = again.held();
     written.text.push_str(&held);
-    show(leaks.push(held.as_bytes()), &mut |event| watched.take(event, events));
-    show(leaks.finish().0, &mut |event| watched.take(event, events));
-    watched.finish(events);
+    show(leaks.push(held.as_bytes()), events);
+    show(leaks.finish().0, events);
     let Some(stop) = written.stop.take() else {
         let message = format!(
             "the server's answer broke off after {} bytes of text and {} calls; nothing of this turn was taken, ask again",

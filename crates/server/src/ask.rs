@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 
 use serde_json::Value;
 use toolgate_agent::client::with_refusals;
-use toolgate_chat::{EFFECT, LOOKUP, ToolCall, ToolChoice, ToolName, ToolSpec, names};
+use toolgate_chat::{EFFECT, ToolCall, ToolChoice, ToolName, ToolSpec, names};
 use toolgate_grammar::{self as grammar, Contract, Place, Undeclared, compile};
 
 use super::field::Field;
@@ -142,9 +142,6 @@ impl Tools {
         }
         let definition = Value::Object(definition);
         let mut spec = ToolSpec::from_any(&definition).map_err(|error| no_tool(field, &error))?;
-        if definition.get(LOOKUP).is_none() && names::looks_into_own(spec.name.as_str()) {
-            spec.lookup = true;
-        }
         if definition.get(EFFECT).is_none() {
             spec.effect = names::effect(spec.name.as_str());
         }
@@ -261,18 +258,5 @@ mod tests {
         let wanted = Field::root(&wanted);
         assert_eq!(tools.name(&wanted.at("name")).unwrap().as_str(), "odd_name");
         assert!(tools.name(&wanted.at("left")).is_err());
-    }
-
-    #[test]
-    fn a_tool_s_name_tells_that_it_looks_things_up_unless_its_definition_does() {
-        for (definition, looks_up) in [
-            (json!({"name": "read_file"}), true),
-            (json!({"name": "read_file", "x-lookup": false}), false),
-            (json!({"name": "get_weather"}), false),
-            (json!({"name": "get_weather", "x-lookup": true}), true),
-        ] {
-            let tools = read(&json!([definition])).0;
-            assert_eq!(tools.specs[0].lookup, looks_up, "{definition}");
-        }
     }
 }

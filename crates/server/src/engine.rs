@@ -118,7 +118,7 @@ fn make(
     let check = asked.checked.then_some(&asking as &dyn CallCheck);
     let mut watch = right.watch(shared, Waited::Streamed, id);
     let hints = Hints::of_names(&asked.watches);
-    let request = asked.request(tools, check).refusals(hints.refusals()).repetitions(hints.repetitions());
+    let request = asked.request(tools, check).repetitions(hints.repetitions());
     let made = shared.engine.turn(&request, &right.cancel, &mut |event| {
         if let TurnEvent::Prefill { done, tokens, .. } = event {
             watch.see(done, tokens);

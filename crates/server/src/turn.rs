@@ -342,7 +342,6 @@ impl Worker {
             .retry(stands.retry)
             .completed(&stands.completed)
             .prior(&stands.prior)
-            .refusals(hints.refusals())
             .repetitions(hints.repetitions())
             .handed_on(true)
             .answer(ask.form())

@@ -222,17 +222,15 @@ pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTo
     let mut tools = Vec::new();
     if grants.can_read() {
         let read = ToolSpec::of::<ReadFile>("read_file", "Read a text file and return its contents.")
-            .map(|spec| spec.with_example("Read alpha.txt", json!({"path": "alpha.txt"})).with_lookup());
+            .map(|spec| spec.with_example("Read alpha.txt", json!({"path": "alpha.txt"})));
         let list =
             ToolSpec::of::<ListDirectory>("list_directory", "List the files and folders in a directory.")
-                .map(|spec| {
-                    spec.with_example("What files are in beta?", json!({"path": "beta"})).with_lookup()
-                });
+                .map(|spec| spec.with_example("What files are in beta?", json!({"path": "beta"})));
         let search = ToolSpec::of::<SearchCodebase>(
             "search_codebase",
             "Find the lines in all files that contain a text. Returns file, line number and line.",
         )
-        .map(|spec| spec.with_example("Which file mentions gamma?", json!({"query": "gamma"})).with_lookup());
+        .map(|spec| spec.with_example("Which file mentions gamma?", json!({"query": "gamma"})));
         tools.push(tool(read, Effect::Reads, PathKind::Files, Operation::Look(read_file))?);
         tools.push(tool(list, Effect::Reads, PathKind::Directories, Operation::Look(list_directory))?);
         tools.push(tool(search, Effect::Reads, PathKind::Entries, Operation::Look(search_codebase))?);

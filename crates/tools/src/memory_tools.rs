@@ -106,7 +106,6 @@ pub fn memory_tools(memory: &Arc<Memory>) -> Result<Vec<Box<dyn Tool>>, Error> {
                 Ok::<_, Error>(listing(&recalled.recall(&wanted.query, limit)?))
             })?
             .with_example("What did I tell you about lambda?", json!({"query": "lambda"}))
-            .with_lookup()
             .read_only(),
         ),
         Box::new(typed(
@@ -127,7 +126,6 @@ pub fn memory_tools(memory: &Arc<Memory>) -> Result<Vec<Box<dyn Tool>>, Error> {
             typed("search", "Search the facts and notes that were remembered.", move |wanted: Search| {
                 Ok::<_, Error>(listing(&found.search(&wanted.query, LIMIT)?))
             })?
-            .with_lookup()
             .read_only(),
         ),
         Box::new(

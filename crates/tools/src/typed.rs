@@ -61,28 +61,19 @@ where
 
 impl<P, F> TypedTool<P, F> {
     /// Adds an example of its use ([`ToolSpec::with_example`]).
-    #[must_use]
-    pub fn with_example(mut self, request: &str, arguments: serde_json::Value) -> Self {
-        self.spec = self.spec.with_example(request, arguments);
-        self
-    }
-
-    /// Declares that it looks into data of the user ([`ToolSpec::lookup`]). A request may then be about that data without
-    /// saying so.
     ///
     /// ```
     /// use toolgate_tools::{Tool, typed};
     /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// # struct Day { day: String }
     /// let diary = typed("read_diary", "What the diary says.", |day: Day| Ok::<_, String>(day.day))?
-    ///     .with_lookup()
     ///     .with_example("What did I do on Monday?", serde_json::json!({"day": "Monday"}));
-    /// assert!(diary.spec().lookup && diary.spec().example.is_some());
+    /// assert!(diary.spec().example.is_some());
     /// # Ok::<(), toolgate_tools::Error>(())
     /// ```
     #[must_use]
-    pub fn with_lookup(mut self) -> Self {
-        self.spec = self.spec.with_lookup();
+    pub fn with_example(mut self, request: &str, arguments: serde_json::Value) -> Self {
+        self.spec = self.spec.with_example(request, arguments);
         self
     }
 

@@ -15,7 +15,6 @@ mod overwrite;
 mod paths;
 pub(crate) mod pending;
 mod quotation;
-mod refusal;
 mod said;
 #[cfg(test)]
 mod scene;
@@ -67,13 +66,12 @@ pub(crate) trait Hint: Sync {
 }
 
 /// All hints, in the order in which they are asked: later ones go on from what earlier ones found.
-const ALL: [&dyn Hint; 9] = [
+const ALL: [&dyn Hint; 8] = [
     &lead::Lead,
     &pending::PendingMentions,
     &mention::Mention,
     &tool_names::ToolNames,
     &paths::Paths,
-    &refusal::Refusal,
     &echo::Echo,
     &quotation::Quotation,
     &overwrite::Overwrite,
@@ -84,13 +82,13 @@ const ALL: [&dyn Hint; 9] = [
 /// ```
 /// use toolgate_agent::Hints;
 ///
-/// let hints: Hints = "paths,refusal".parse()?;
-/// assert_eq!(hints.to_string(), "paths,refusal");
+/// let hints: Hints = "paths,echo".parse()?;
+/// assert_eq!(hints.to_string(), "paths,echo");
 /// assert_eq!(Hints::none().to_string(), "none");
-/// assert!(Hints::known().any(|(name, _reason)| name == "refusal"));
-/// assert!(hints.has("refusal") && !hints.has("echo"));
-/// let error = "refusals".parse::<Hints>().map_err(|error| error.to_string());
-/// assert!(error.is_err_and(|why| why.contains("no hint \"refusals\"") && why.contains("quotation")));
+/// assert!(Hints::known().any(|(name, _reason)| name == "echo"));
+/// assert!(hints.has("echo") && !hints.has("lead"));
+/// let error = "echoes".parse::<Hints>().map_err(|error| error.to_string());
+/// assert!(error.is_err_and(|why| why.contains("no hint \"echoes\"") && why.contains("quotation")));
 /// # Ok::<(), toolgate_agent::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,9 +128,9 @@ impl Hints {
     /// use toolgate_engine::Facts;
     /// let unknown = Facts::default();
     /// assert_eq!(Hints::auto().suited(&unknown), Hints::none());
-    /// assert!(Hints::auto().suited(&unknown.clone().profile(Some("a-model".into()))).has("refusal"));
-    /// let named: Hints = "refusal".parse()?;
-    /// assert!(named.suited(&unknown).has("refusal"), "who names a hint gets it");
+    /// assert!(Hints::auto().suited(&unknown.clone().profile(Some("a-model".into()))).has("echo"));
+    /// let named: Hints = "echo".parse()?;
+    /// assert!(named.suited(&unknown).has("echo"), "who names a hint gets it");
     /// # Ok::<(), toolgate_agent::Error>(())
     /// ```
     #[must_use]
@@ -178,13 +176,6 @@ impl Hints {
     pub(crate) fn recorded(text: &str) -> Self {
         let names = || text.split(',').map(str::to_owned).collect::<Vec<String>>();
         text.parse().unwrap_or_else(|_| Self::of_names(&names()))
-    }
-
-    /// Who tells refusals, if that is on.
-    #[doc(hidden)]
-    pub fn refusals(&self) -> Option<&'static dyn AnswerWatch> {
-        let name = Hint::name(&refusal::Refusal);
-        self.has(name).then_some(&refusal::Refusal)
     }
 
     /// Who tells answers that repeat the request, if that is on.
@@ -340,7 +331,9 @@ mod tests {
         assert_eq!(advice(Hints::auto().without("paths")), (vec![1.0; 2], false));
         let pending = |hints: Hints| hints.advice(&scene.at()).is_pending;
         assert!(pending(Hints::auto()) && !pending(Hints::auto().without("pending")));
-        assert!(Hints::auto().refusals().is_some() && Hints::auto().without("refusal").refusals().is_none());
+        assert!(
+            Hints::auto().repetitions().is_some() && Hints::auto().without("echo").repetitions().is_none()
+        );
         assert!(
             Hints::auto().repetitions().is_some() && Hints::auto().without("echo").repetitions().is_none()
         );

@@ -43,25 +43,18 @@ impl Steered {
     }
 }
 
-/// The watches over an answer that are on. They remember what they found.
+/// The watch over an answer, if it is on. It remembers what it found.
 #[doc(hidden)]
 pub struct Watches {
-    refusals: Option<Noticed>,
     repetitions: Option<Noticed>,
 }
 
 impl Watches {
-    /// Those of these hints, which found nothing yet.
+    /// That of these hints, which found nothing yet.
     #[doc(hidden)]
     pub fn of(hints: &Hints) -> Self {
         let noticed = |watch| Noticed { watch, found: AtomicBool::new(false) };
-        Self { refusals: hints.refusals().map(noticed), repetitions: hints.repetitions().map(noticed) }
-    }
-
-    /// Who tells refusals, as an engine takes it.
-    #[doc(hidden)]
-    pub fn refusals(&self) -> Option<&dyn AnswerWatch> {
-        self.refusals.as_ref().map(|watch| watch as &dyn AnswerWatch)
+        Self { repetitions: hints.repetitions().map(noticed) }
     }
 
     /// Who tells repetitions, as an engine takes it.
@@ -70,11 +63,11 @@ impl Watches {
         self.repetitions.as_ref().map(|watch| watch as &dyn AnswerWatch)
     }
 
-    /// The hints of those that found something.
+    /// Its hint, if it found something.
     #[doc(hidden)]
-    pub fn steered(&self) -> impl Iterator<Item = &'static str> + '_ {
-        let watches = [&self.refusals, &self.repetitions].into_iter().flatten();
-        watches.filter(|watch| watch.found.load(Ordering::Relaxed)).map(|watch| watch.watch.name())
+    pub fn steered(&self) -> Option<&'static str> {
+        let watch = self.repetitions.as_ref()?;
+        watch.found.load(Ordering::Relaxed).then_some(watch.watch.name())
     }
 }
 
@@ -134,8 +127,8 @@ mod tests {
             watches.repetitions().map(|watch| watch.beginning("What is in the plan?", answer, true))
         };
         assert_eq!(told("Tea."), Some(Beginning::Other));
-        assert_eq!(watches.steered().next(), None);
+        assert_eq!(watches.steered(), None);
         assert_eq!(told("What is in the plan?"), Some(Beginning::Found));
-        assert_eq!(watches.steered().collect::<Vec<_>>(), ["echo"]);
+        assert_eq!(watches.steered(), Some("echo"));
     }
 }

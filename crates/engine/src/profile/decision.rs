@@ -117,8 +117,6 @@ const NAMED: f64 = 1.0;
 /// result leads to one file. It is bounded, too, and nothing is added behind a change: the file that is left then may be one that the
 /// request says to leave alone.
 const PENDING: f64 = 2.0;
-/// The odds below even, as a logarithm, down to which an answer is watched for a refusal: the request may well want a call there.
-const WATCHED: f64 = 2.0;
 
 impl DecisionModel {
     /// The thresholds of a turn: those of the profile, with what was fitted in place of the one that counts. `read` tells a number.
@@ -143,12 +141,9 @@ impl DecisionModel {
             Reached::Change => weights.changed,
             _ => 0.0,
         };
-        let rest = told + state;
-        let threshold = weights.threshold(rest);
+        let threshold = weights.threshold(told + state);
         Ok(match reached {
-            Reached::Request => {
-                Thresholds { first: threshold, watched: Some(weights.threshold(rest + WATCHED)), ..usual }
-            }
+            Reached::Request => Thresholds { first: threshold, ..usual },
             Reached::Result => Thresholds { after_success: threshold, ..usual },
             Reached::Change => Thresholds { after_change: threshold, ..usual },
             Reached::Failure => usual,
@@ -263,7 +258,6 @@ mod tests {
                 .unwrap();
             let signals = Signals { call: logit(thresholds.first), live, ..Signals::default() };
             assert!((weights.probability(&signals, false) - 0.5).abs() < 1e-9, "{live}");
-            assert!(thresholds.watched.unwrap() < thresholds.first);
             assert_eq!(thresholds.after_success, 0.5);
         }
         let untold = decision.thresholds(Thresholds::guided(), &request, &mut |_| Ok(None)).unwrap();

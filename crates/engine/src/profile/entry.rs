@@ -58,7 +58,6 @@ impl Options {
             after_failure: own.after_failure.unwrap_or(usual.after_failure),
             while_pending: own.while_pending.unwrap_or(usual.while_pending),
             further: own.further.unwrap_or(usual.further),
-            watched: usual.watched,
             changing: own.changing.unwrap_or(usual.changing),
         };
         options

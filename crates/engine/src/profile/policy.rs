@@ -25,9 +25,6 @@ pub struct Thresholds {
     pub while_pending: f64,
     /// Behind a call, in a turn that may hold several: a small model begins a new line there whether it calls on or not.
     pub further: f64,
-    /// Before any call: from which on an answer is watched for a refusal, where refusals are told. None: from
-    /// [`first`](Self::first) on.
-    pub watched: Option<f64>,
     /// For calls of tools that [change something](toolgate_chat::Effect::Changes): the probability that the request asks for a
     /// change, as the model itself tells when it is shown a list of requests and their kinds. No hint moves it.
     pub changing: f64,
@@ -66,7 +63,6 @@ impl Thresholds {
             after_failure: least,
             while_pending: least,
             further: least,
-            watched: None,
             changing: EVEN,
         }
     }
@@ -95,7 +91,6 @@ impl Thresholds {
             after_failure: moved(self.after_failure),
             while_pending: moved(self.while_pending),
             further: moved(self.further),
-            watched: self.watched.map(moved),
             // It is not about call or answer.
             changing: self.changing,
         }
@@ -115,7 +110,6 @@ impl Thresholds {
             after_failure: self.after_failure.min(EVEN),
             while_pending: self.while_pending.min(EVEN),
             further: self.further.min(EVEN),
-            watched: self.watched.map(|least| least.min(EVEN)),
             changing: self.changing,
         }
     }

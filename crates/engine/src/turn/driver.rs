@@ -18,7 +18,7 @@ use crate::turn::choose::held_to;
 use crate::turn::invented::Known;
 use crate::turn::repeats::{REPEATED, REQUIRED, in_place_of, without_repeats};
 use crate::turn::results::instead;
-use crate::turn::watch::{Beginning, ECHOED, REFUSED, is_watched};
+use crate::turn::watch::{Beginning, ECHOED};
 use crate::{AnswerForm, Error, Turn, TurnEvent, TurnRequest};
 
 /// What stands between two texts of a turn.
@@ -80,10 +80,6 @@ pub trait ScoredModel {
 
     /// Gives up the call that it was about to write, and what it thought of it where `thought` is to go, too.
     fn leave_call(&mut self, thought: Thought);
-
-    /// Writes an answer where a call could be, and stops where that turns out to be a refusal: then there is none.
-    fn answer_unless_refusal(&mut self, side: &Self::Side, until: Until)
-    -> Result<Option<Self::Text>, Error>;
 
     /// Reads the prompt of an answer, and thinks.
     fn begin_answer(&mut self, view: View) -> Result<(), Error>;
@@ -225,23 +221,15 @@ impl<M: ScoredModel> Driver<'_, M> {
             self.model.think()?;
             decided = self.model.decide(self.offered, threshold)?;
         }
-        let Some(side) = answer else { return Ok(Next::Call(None, May::ALL)) };
+        if answer.is_none() {
+            return Ok(Next::Call(None, May::ALL));
+        }
         self.model.tell(TurnEvent::Decided(decided.clone()));
         let own = decided.p_call >= unled(&thresholds, request);
         let wished = self.model.wishes(decided.call)?;
-        let mut may = May::of(request, decided.call, own, decided.p_call, wished);
+        let may = May::of(request, decided.call, own, decided.p_call, wished);
         if may.is_nothing() {
-            let until = self.until(threshold, wished);
-            let is_watched = is_watched(request, &thresholds, &decided) && !is_against(&decided);
-            if self.model.has_thought() || !is_watched {
-                return self.answer(answer, Some(decided), until);
-            }
-            if let Some(written) = self.model.answer_unless_refusal(side, until)? {
-                return self.said(written, "", Some(decided), until);
-            }
-            self.model.tell(TurnEvent::Retry(REFUSED.to_owned()));
-            // A refusal was written in place of a call, which may be one that was asked for.
-            may = May { look: true, change: self.model.wishes(true)?, ..May::NOTHING };
+            return self.answer(answer, Some(decided), self.until(threshold, wished));
         }
         if !decided.call {
             decided.call = true;

@@ -3,7 +3,7 @@
 //! `driver` has their order; `making` has what they are made of.
 
 use toolgate_chat::{Demonstrations, ParsedTurn, ToolChoice, ToolName, ToolSpec};
-use toolgate_infer::{Backend, Decoded, Rows, StopReason, TurnDecision};
+use toolgate_infer::{Backend, Decoded, Rows, TurnDecision};
 
 use crate::constraint::automata::{Side, Sides};
 use crate::profile::options::Options;
@@ -14,8 +14,6 @@ use crate::turn::driver::{ScoredModel, Thought, Until, View};
 use crate::turn::local::State;
 use crate::turn::making::Making;
 use crate::turn::reasoning_plan::OpenedBy;
-use crate::turn::shown::Shown;
-use crate::turn::watch::WatchedAnswer;
 use crate::{Error, Turn, TurnEvent};
 
 /// A turn on this machine: what is made of it, and the conversation that it is made in.
@@ -136,23 +134,6 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
             (self.making.thought, self.making.spent) = (None, 0);
             self.making.thought_here = false;
         }
-    }
-
-    fn answer_unless_refusal(&mut self, side: &Side, until: Until) -> Result<Option<Decoded>, Error> {
-        self.making.return_to_turn(self.state)?;
-        self.making.note_behind(self.state);
-        let request = self.making.request;
-        let watched = WatchedAnswer::new(request.refusals, request.transcript.question().unwrap_or_default());
-        let (mut sampler, shown) = (self.making.sampler()?, Shown::Answer(watched));
-        let (watch, own) = (self.making.watch(until), self.headed(until)?);
-        let side = own.as_ref().unwrap_or(side);
-        let decoded = self.making.decode(self.state, Some(side), &mut sampler, shown, watch)?;
-        if decoded.stop == StopReason::SinkStopped {
-            // What was written is taken back.
-            self.making.moved = true;
-            return Ok(None);
-        }
-        Ok(Some(decoded))
     }
 
     fn begin_answer(&mut self, view: View) -> Result<(), Error> {

@@ -1,17 +1,10 @@
-//! Answers whose beginning is held back until it is known to be one that may be shown: no refusal where a tool could look, and no
-//! repetition of the request.
+//! Answers whose beginning is held back until it is known to be one that may be shown: no repetition of the request.
 //!
-//! Why: a small model opens a call for "What's the wifi password?" no likelier than for "Sing me a song", and no threshold parts
-//! them. The way it would answer does: it refuses the first and not the second. The caller tells one from the other
-//! ([`AnswerWatch`]); this file knows no words. The beginning of an answer costs nothing where it stays the answer.
+//! The caller tells what is to be held back ([`AnswerWatch`]); this file knows no words.
 //!
 //! Invariant: nothing of an answer that is taken back was shown.
 
-use toolgate_chat::{Message, ToolChoice};
-use toolgate_infer::TurnDecision;
-
-use crate::profile::policy::Thresholds;
-use crate::{AnswerForm, TurnEvent, TurnRequest};
+use crate::TurnEvent;
 
 /// Tells by its beginning whether an answer is of a kind that is not to be shown.
 ///
@@ -63,34 +56,9 @@ pub enum Beginning {
     Other,
 }
 
-/// Why a refusal was taken back, for people.
-pub const REFUSED: &str =
-    "the model began to say that it cannot know, and a tool could look, so this turn is a call";
-
 /// Why an answer that repeats the request is written again, for people.
 pub(crate) const ECHOED: &str =
     "the model repeated the request in place of an answer, so it is written again";
-
-/// Whether an answer is watched for a refusal: [`could_look`], and the probability of a call is in the range where related requests do
-/// call.
-pub(crate) fn is_watched(
-    request: &TurnRequest<'_>,
-    thresholds: &Thresholds,
-    decision: &TurnDecision,
-) -> bool {
-    let least = thresholds.watched.unwrap_or(thresholds.first);
-    could_look(request) && !decision.call && decision.p_call >= least
-}
-
-/// Whether a turn is the first after the user spoke, and may call a tool that looks things up, and refusals are told.
-#[doc(hidden)]
-pub fn could_look(request: &TurnRequest<'_>) -> bool {
-    request.refusals.is_some()
-        && request.choice == ToolChoice::Auto
-        && !matches!(request.transcript.last(), Some(Message::Tool(_)))
-        && request.answer == AnswerForm::Text
-        && request.looks_up()
-}
 
 /// An answer whose beginning is held back until its watch tells what it is.
 #[doc(hidden)]
@@ -149,17 +117,8 @@ impl<'a> WatchedAnswer<'a> {
     }
 
     /// Whether the answer is one that is not to be shown.
-    #[doc(hidden)]
-    pub fn is_found(&self) -> bool {
+    fn is_found(&self) -> bool {
         self.found == Beginning::Found
-    }
-
-    /// Shows such an answer after all.
-    #[doc(hidden)]
-    pub fn show_anyway(self, events: &mut dyn FnMut(TurnEvent)) {
-        if self.is_found() {
-            events(TurnEvent::Text(self.text));
-        }
     }
 
     fn settle(&mut self, whole: bool, events: &mut dyn FnMut(TurnEvent)) {

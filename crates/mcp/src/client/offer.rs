@@ -93,12 +93,8 @@ impl Offer {
         schema::safe(&mut schema)?;
         let description = told.description.as_deref().unwrap_or_default().to_owned();
         let description = schema::text(&secrets.hide(description));
-        let mut spec =
+        let spec =
             ToolSpec::from_mcp(&json!({"name": name, "description": description, "inputSchema": schema}))?;
-        spec.lookup = match hint(|hints| hints.open_world_hint) {
-            Some(open_world) => reads && !open_world,
-            None => names::looks_into_own(own),
-        };
         // A schema without a grammar would end every turn. So only this tool is left out.
         compile(&toolgate_chat::read_schema(&spec.closed_parameters())?, &grammar::Options::default())?;
         // The hint can only narrow what the sandbox allows.

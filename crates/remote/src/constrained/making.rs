@@ -200,13 +200,6 @@ impl ScoredModel for Making<'_> {
         }
     }
 
-    fn answer_unless_refusal(&mut self, side: &Grammar, until: Until) -> Result<Option<Written>, Error> {
-        let request = self.request;
-        let watched = WatchedAnswer::new(request.refusals, request.transcript.question().unwrap_or_default());
-        let (written, is_refusal) = self.text(side, until, watched)?;
-        Ok(Some(written).filter(|_| !is_refusal))
-    }
-
     fn begin_answer(&mut self, view: View) -> Result<(), Error> {
         if self.thought_here && (view == View::Whole || !self.plan.silent) {
             return Ok(());
@@ -231,7 +224,7 @@ impl ScoredModel for Making<'_> {
 
     fn answer(&mut self, side: &Grammar, question: &str, until: Until) -> Result<Written, Error> {
         let watch = self.request.repetitions.filter(|_| !question.is_empty());
-        Ok(self.text(side, until, WatchedAnswer::new(watch, question))?.0)
+        self.text(side, until, WatchedAnswer::new(watch, question))
     }
 
     fn rest(&mut self) -> Result<Grammar, Error> {
@@ -421,14 +414,8 @@ impl Making<'_> {
         self.options.introduced(transcript, self.request.tools, format, demonstrations)
     }
 
-    /// A text that is shown as far as it may be, up to its end or to what the model would rather begin; and whether it is what is
-    /// watched for.
-    fn text(
-        &mut self,
-        side: &Grammar,
-        until: Until,
-        mut shown: WatchedAnswer<'_>,
-    ) -> Result<(Written, bool), Error> {
+    /// A text that is shown as far as it may be, up to its end or to what the model would rather begin.
+    fn text(&mut self, side: &Grammar, until: Until, mut shown: WatchedAnswer<'_>) -> Result<Written, Error> {
         let ends = match until {
             Until::End => Vec::new(),
             Until::Opening(_) => self.ends_of_text(),
@@ -444,8 +431,7 @@ impl Making<'_> {
         let ended = ends.iter().find(|(stop, _)| written.ended_by.as_ref() == Some(stop));
         written.left = ended.map(|(_, opening)| *opening);
         shown.finish(self.events);
-        let is_found = shown.is_found();
-        Ok((written, is_found))
+        Ok(written)
     }
 
     /// The grammar of a text that one of these may end.
