@@ -1,8 +1,8 @@
 //! The language of a request, where it is told surely: small models answer an English instruction in English, whatever they were asked in.
 //!
-//! Two detectors have to agree, since either alone errs on short texts. Names and quotations are left out before: they may be in another
-//! language. Of 418 requests in English, 2 are taken for another language then, and 333 are told. Of 523 in twelve other languages none is
-//! taken for a wrong one, and 468 are told. Of the rest nothing is said.
+//! Two detectors have to agree where both know a language, since either alone errs on short texts. Names and quotations are left out
+//! before: they may be in another language. Of 418 requests in English, 2 are taken for another language then, and 333 are told. Of 523 in
+//! twelve other languages none is taken for a wrong one, and 468 are told. Of the rest nothing is said.
 
 /// Letters of a request that are looked at: a few sentences.
 const LETTERS: usize = 1_000;
@@ -24,8 +24,8 @@ const MARKS: [(char, char); 9] = [
 /// requests in them have more Latin ones.
 const OF_OWN_SCRIPT: [&str; 3] = ["cmn", "jpn", "kor"];
 
-/// The English name of the language, one of 16: Arabic, Dutch, English, French, German, Hindi, Italian, Japanese, Korean, Mandarin,
-/// Portuguese, Russian, Spanish, Swedish, Turkish, Vietnamese.
+/// The English name of the language. One of the detectors knows 16: Arabic, Dutch, English, French, German, Hindi, Italian, Japanese, Korean,
+/// Mandarin, Portuguese, Russian, Spanish, Swedish, Turkish and Vietnamese. Of another one the other detector has to be sure.
 pub(crate) fn told(request: &str) -> Option<&'static str> {
     let own = without_names(&without_quotations(request));
     let letters = own.chars().filter(|c| c.is_alphabetic());
@@ -33,9 +33,15 @@ pub(crate) fn told(request: &str) -> Option<&'static str> {
         return None;
     }
     let code = whichlang::detect_language(&own).three_letter_code();
-    let is_told = OF_OWN_SCRIPT.contains(&code)
-        || whatlang::detect_lang(&own).is_some_and(|language| language.code() == code);
-    whatlang::Lang::from_code(code).filter(|_| is_told).map(|language| language.eng_name())
+    let is_known = |code: &str| whichlang::LANGUAGES.iter().any(|known| known.three_letter_code() == code);
+    let language = match whatlang::detect(&own) {
+        _ if OF_OWN_SCRIPT.contains(&code) => whatlang::Lang::from_code(code),
+        Some(found) if found.lang().code() == code => Some(found.lang()),
+        // The first one never tells it.
+        Some(found) if found.is_reliable() && !is_known(found.lang().code()) => Some(found.lang()),
+        _ => None,
+    };
+    language.map(|language| language.eng_name())
 }
 
 /// The beginning of a text without what stands between marks.
@@ -92,7 +98,9 @@ mod tests {
             ("Write '你好,世界' into the file hello.txt.", Some("English")),
             ("Write 'bonjour tout le monde' into the file greeting.txt.", Some("English")),
             ("Don't change what isn't mine in the notes.", Some("English")),
-            ("Zmień w planie godzinę dziewiątą na dziesiątą.", None),
+            ("Zmień w planie godzinę dziewiątą na dziesiątą.", Some("Polish")),
+            ("Utwórz plik adres.txt z tekstem Lipowa 3.", None),
+            ("Заміни понеділок на вівторок у файлі розклад.", Some("Ukrainian")),
             ("notes.txt", None),
             ("\"Guten Tag\"", None),
             ("", None),
