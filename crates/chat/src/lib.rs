@@ -31,7 +31,8 @@ pub mod fallback;
 pub mod format;
 mod guard;
 mod json;
-mod language;
+#[doc(hidden)]
+pub mod language;
 pub mod model;
 #[doc(hidden)]
 pub mod names;

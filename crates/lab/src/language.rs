@@ -4,10 +4,8 @@
 //! Russian, Spanish, Swedish, Turkish and Vietnamese. Text in another one counts as one of these, so that a figure over such requests
 //! says little.
 
+use toolgate_chat::language::is_enough;
 use whichlang::detect_language;
-
-/// Bytes of letters in UTF-8 from which a text tells its language: a dozen Latin letters, or four of Chinese.
-const ENOUGH: usize = 12;
 
 /// Whether an answer is in the language of its request; none where either has too few letters to tell. What is quoted in the answer has
 /// a language of its own, and is left out.
@@ -16,10 +14,6 @@ pub(crate) fn is_same(request: &str, answer: &str) -> Option<bool> {
     let own: Vec<&str> = answer.lines().filter(|line| !is_quoted(line)).collect();
     let own = own.join("\n");
     (is_enough(request) && is_enough(&own)).then(|| detect_language(request) == detect_language(&own))
-}
-
-fn is_enough(text: &str) -> bool {
-    text.chars().filter(|c| c.is_alphabetic()).map(char::len_utf8).sum::<usize>() >= ENOUGH
 }
 
 #[cfg(test)]

@@ -334,9 +334,6 @@ mod tests {
         assert!(
             Hints::auto().repetitions().is_some() && Hints::auto().without("echo").repetitions().is_none()
         );
-        assert!(
-            Hints::auto().repetitions().is_some() && Hints::auto().without("echo").repetitions().is_none()
-        );
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let offered = if self.request.choice == ToolChoice::None { &[] } else { self.request.tools };
         self.prefill(state, &self.transcript(), offered)?;
-        let shown = Shown::Answer(WatchedAnswer::unwatched());
+        let shown = Shown::Answer(WatchedAnswer::new(None, ""));
         let decoded = self.decode(state, None, &mut self.sampler()?, shown, None)?;
         let read = self.engine.dialogue.format().parse(&decoded.text, self.request.tools);
         let written_well = !read.calls.is_empty();

@@ -70,12 +70,6 @@ pub struct WatchedAnswer<'a> {
 }
 
 impl<'a> WatchedAnswer<'a> {
-    /// An answer that is shown as it comes.
-    #[doc(hidden)]
-    pub fn unwatched() -> Self {
-        Self { text: String::new(), found: Beginning::Other, watch: None, request: "" }
-    }
-
     /// An answer to a request that is shown unless the watch finds it; without a watch it is shown as it comes.
     #[doc(hidden)]
     pub fn new(watch: Option<&'a dyn AnswerWatch>, request: &'a str) -> Self {
@@ -83,23 +77,12 @@ impl<'a> WatchedAnswer<'a> {
         Self { text: String::new(), found, watch, request }
     }
 
-    /// Takes the next event of a turn: [`push`](Self::push) for its text, and all else goes on.
-    #[doc(hidden)]
-    pub fn take(&mut self, event: TurnEvent, events: &mut dyn FnMut(TurnEvent)) {
-        match event {
-            TurnEvent::Text(text) => {
-                self.push(&text, events);
-            }
-            event => events(event),
-        }
-    }
-
     /// Takes the next text, and shows what may be shown; whether the answer was found, of which nothing is shown.
     #[doc(hidden)]
     pub fn push(&mut self, text: &str, events: &mut dyn FnMut(TurnEvent)) -> bool {
         match self.found {
             Beginning::Other => events(TurnEvent::Text(text.to_owned())),
-            Beginning::Found => self.text.push_str(text),
+            Beginning::Found => {}
             Beginning::Open => {
                 self.text.push_str(text);
                 self.settle(false, events);

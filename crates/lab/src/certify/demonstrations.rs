@@ -3,18 +3,19 @@
 //! Only tools that bring examples along show them, as those of toolgate do. So requests are asked whose tools have some, behind nothing
 //! and behind the examples. What makes the right turns likelier is taken: whether there is a call, and of which tool.
 
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use toolgate_chat::Demonstrations;
 use toolgate_engine::models::Profile;
-use toolgate_engine::{LocalEngine, Signal, Signals};
+use toolgate_engine::{LocalEngine, Signal};
 use toolgate_infer::Untrained;
 use toolgate_llama::LlamaBackend;
 
 use super::decide::{in_order, told_by_calls};
 use super::tools::{Choice, LEAST, options, share_of_bias};
 use super::{CHOOSING, DemonstrationsTried, Measured, Report, share};
-use crate::decision::{Case, Data, State, Wanted, signals};
+use crate::decision::{Case, Data, State, Wanted, ask_all};
 use crate::host::Host;
 
 /// The engine with what suits the model.
@@ -35,12 +36,12 @@ pub(super) fn demonstrations<H: Host>(
     let both = without.len().min(with.len());
     let tried = |name, cases: &[Case<'_>]| tried(name, cases.get(..both).unwrap_or_default(), &measured.data);
     let (without, with) = (tried("none", &without), tried("calls", &with));
-    let (kind, engine) = match with.likelihood > without.likelihood {
-        true => (Demonstrations::Calls, other),
-        false => (Demonstrations::None, engine),
+    let (kind, suits, engine) = match with.likelihood > without.likelihood {
+        true => (Demonstrations::Calls, &with, other),
+        false => (Demonstrations::None, &without, engine),
     };
     profile.defaults.demonstrations = Some(kind);
-    report.tools.demonstrations = if kind == Demonstrations::Calls { &with } else { &without }.name.clone();
+    report.tools.demonstrations.clone_from(&suits.name);
     report.tools.tried = vec![without, with];
     Ok(engine)
 }
@@ -53,18 +54,16 @@ fn is_shown(wanted: &Wanted, data: &Data) -> bool {
 /// What the model tells of requests, as many as there is time for.
 fn ask<'d>(
     engine: &LocalEngine<LlamaBackend>,
-    data: &Data,
+    data: &'d Data,
     asked: &[&'d Wanted],
 ) -> anyhow::Result<Vec<Case<'d>>> {
-    let (started, mut cases) = (Instant::now(), Vec::with_capacity(asked.len()));
-    for &wanted in asked {
-        let told: Signals = signals(engine, wanted, data.tools(&wanted.set), &[Signal::Call, Signal::Tools])?;
-        cases.push(Case { wanted, signals: told, overlap: 0.0 });
-        if started.elapsed() > CHOOSING {
-            break;
-        }
-    }
-    Ok(cases)
+    let started = Instant::now();
+    ask_all(engine, data, asked, &|_| &[Signal::Call, Signal::Tools], &mut || match started.elapsed()
+        > CHOOSING
+    {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    })
 }
 
 /// How likely the right turns are by what was told, a mean over requests, as a logarithm.
@@ -97,7 +96,7 @@ mod tests {
     fn told(data: &Data, sides: f64, tools: f64) -> Vec<Case<'_>> {
         let shown = data.requests.iter().filter(|wanted| is_shown(wanted, data));
         let case = |wanted| {
-            let mut case = Case { wanted, signals: Signals::default(), overlap: 0.0 };
+            let mut case = Case { wanted, signals: toolgate_engine::Signals::default(), overlap: 0.0 };
             case.signals.call = if wanted.call { sides } else { -sides };
             let offered = data.tools(&wanted.set);
             let weight = |name: &str| if wanted.is_right(name) { tools } else { 0.0 };

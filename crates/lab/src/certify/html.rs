@@ -171,6 +171,11 @@ pub(super) fn table(heads: &[Head], rows: &[Vec<String>]) -> String {
     )
 }
 
+/// A table, or this sentence where there is no row.
+fn table_or(heads: &[Head], rows: &[Vec<String>], none: &str) -> String {
+    if rows.is_empty() { format!("<p>{none}</p>\n") } else { table(heads, rows) }
+}
+
 /// What is long and seldom read.
 pub(super) fn folded(name: &str, content: &str) -> String {
     format!("<details><summary>{name}</summary>\n{content}</details>\n")
@@ -253,10 +258,8 @@ fn form(report: &Report) -> String {
             vec![code(&mark.text), token, trained.to_owned()]
         })
         .collect();
-    let marks = match rows.is_empty() {
-        true => "<p>The form has no marks.</p>\n".to_owned(),
-        false => table(&[Head::Text("Mark"), Head::Number("Token"), Head::Text("Trained")], &rows),
-    };
+    let heads = [Head::Text("Mark"), Head::Number("Token"), Head::Text("Trained")];
+    let marks = table_or(&heads, &rows, "The form has no marks.");
     format!("<h2>The form of calls</h2>\n{facts}<h3>Marks</h3>\n{marks}")
 }
 
@@ -346,10 +349,7 @@ fn tools(tools: &Tools, parallel: Option<u32>) -> String {
         Head::Number("Right tool"),
         Head::Number("Mean log-likelihood of the right turn"),
     ];
-    let tried = match rows.is_empty() {
-        true => "<p>None was tried.</p>\n".to_owned(),
-        false => table(&heads, &rows),
-    };
+    let tried = table_or(&heads, &rows, "None was tried.");
     let mut sorted: Vec<&Confusion> = tools.confusions.iter().collect();
     sorted.sort_by_key(|confusion| std::cmp::Reverse(confusion.n));
     let left_out = sorted.len().saturating_sub(MOST_CONFUSIONS);
@@ -358,10 +358,8 @@ fn tools(tools: &Tools, parallel: Option<u32>) -> String {
         .take(MOST_CONFUSIONS)
         .map(|confusion| vec![code(&confusion.wanted), code(&confusion.chosen), confusion.n.to_string()])
         .collect();
-    let confusions = match rows.is_empty() {
-        true => "<p>None.</p>\n".to_owned(),
-        false => table(&[Head::Text("Wanted"), Head::Text("Chosen"), Head::Number("Times")], &rows),
-    };
+    let heads = [Head::Text("Wanted"), Head::Text("Chosen"), Head::Number("Times")];
+    let confusions = table_or(&heads, &rows, "None.");
     let more = match left_out {
         0 => String::new(),
         n => format!("<p class=\"soft\">{} not shown.</p>\n", counted(n, "rarer one is", "rarer ones are")),
@@ -390,10 +388,7 @@ fn answers(views: &Views, refusals: f64, echoes: f64) -> String {
         Head::Number("Tell the result"),
         Head::Number("Repeat the request"),
     ];
-    let tried = match rows.is_empty() {
-        true => "<p>None was tried.</p>\n".to_owned(),
-        false => table(&heads, &rows),
-    };
+    let tried = table_or(&heads, &rows, "None was tried.");
     format!("<h2>Answers</h2>\n{facts}<h3>What was tried</h3>\n{tried}")
 }
 
