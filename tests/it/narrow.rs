@@ -69,20 +69,20 @@ fn telling(kind: &str) -> Scripted {
 }
 
 fn run_with(policy: &Policy, prompt: &str, name: &str, arguments: Value, constrained: bool) -> Run {
+    let options = agent::Options::default().constrain_arguments(constrained).max_iterations(3);
+    run_of(policy, prompt, &[(name, arguments)], options)
+}
+
+/// A model that makes these calls, one a turn, and ends.
+fn run_of(policy: &Policy, prompt: &str, says: &[(&str, Value)], options: agent::Options) -> Run {
     let workspace = workspace();
     let registry = registry_of(workspace.path(), policy, Mode::Edit);
-    let call =
-        format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {}}}\n</tool_call>", spaced(&arguments));
-    let model = scripted().say(call);
+    let model = says.iter().fold(scripted(), |model, (name, arguments)| model.say(called(name, arguments)));
     // Once where a call or an answer is decided, once for the view that the answer is written from.
     let model = model.say("That is all.").say("That is all.");
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::guided());
-    let agent = Agent::new(
-        Arc::new(engine),
-        registry,
-        agent::Options::default().constrain_arguments(constrained).max_iterations(3).approval(Approval::Auto),
-    );
+    let agent = Agent::new(Arc::new(engine), registry, options.approval(Approval::Auto));
     let mut transcript = Transcript::new().with(Message::User(prompt.into()));
     let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |_| {}).unwrap();
     Run { outcome, transcript, workspace }
@@ -268,21 +268,73 @@ fn a_missing_file_that_the_user_names_is_said_to_be_missing() {
     );
 }
 
+/// What becomes of edits with these old and new texts, one a turn.
+fn edited(edits: &[(&str, &str)], options: agent::Options) -> Run {
+    let edit = |(old, new): &(&str, &str)| {
+        ("edit_file", json!({"path": "config/app.toml", "old_text": old, "new_text": new}))
+    };
+    let says: Vec<_> = edits.iter().map(edit).collect();
+    let request = "Set the port to 90 in config/app.toml.";
+    run_of(&Policy::default_for(Mode::Edit), request, &says, options)
+}
+
+/// The tools that were called, and whether the file has the new value.
+fn came_to(run: &Run) -> (Vec<&str>, bool) {
+    let is_changed = run.content("config/app.toml") == FILES[2].1.replace("port = 80\n", "port = 90\n");
+    (run.outcome.calls.iter().map(|call| call.name.as_str()).collect(), is_changed)
+}
+
 #[test]
-fn what_a_model_would_replace_is_tried_as_it_wrote_it() {
-    let edit = |old: &str, new: &str| json!({"path": "config/app.toml", "old_text": old, "new_text": new});
-    for (old, new, why) in [
-        ("port = 8080", "port = 90", "does not occur"),
-        ("port", "ports", "occurs 2 times"),
-        ("host", "\"b\"", "copy the whole line"),
+fn an_edit_of_what_the_model_guessed_is_written_again_behind_a_look() {
+    let right = ("port = 80", "port = 90");
+    for (guessed, then) in [
+        (("port: 80", "port: 90"), right),
+        // What is written then is a piece of the file, whatever the model would rather write.
+        (("port = 8080", "port = 90"), ("port = 8080", "port = 90")),
+        // It occurs twice.
+        (("port", "90"), right),
     ] {
-        let run = run("Set the port to 90 in config/app.toml.", "edit_file", edit(old, new));
-        assert_eq!(run.first("old_text"), (old.to_owned(), Status::Failed));
-        assert!(run.result().contains(why), "{}", run.result());
-        assert_eq!(run.content("config/app.toml"), FILES[2].1, "nothing was changed");
+        let run = edited(&[guessed, then], agent::Options::default());
+        assert_eq!(came_to(&run), (vec!["read_file", "edit_file"], true), "{guessed:?} {then:?}");
+        assert_eq!(run.result(), FILES[2].1);
     }
-    let right = run("Set the port to 90.", "edit_file", edit("port = 80\nhost", "port = 90\nhost"));
-    assert_eq!(right.first("old_text").1, Status::Ok);
+    let known = edited(&[right], agent::Options::default());
+    assert_eq!(came_to(&known), (vec!["edit_file"], true), "control: it knows what it replaces");
+}
+
+#[test]
+fn a_name_in_place_of_its_value_is_written_again_as_the_whole_line() {
+    let name = ("port_of_b", "90");
+    let line = ("port_of_b", "port_of_b = 90");
+    let run = edited(&[name, line], agent::Options::default());
+    assert_eq!(came_to(&run).0, ["read_file", "edit_file"], "it was looked at once");
+    assert!(run.content("config/app.toml").ends_with("port_of_b = 90\n"), "{:?}", run.outcome.calls);
+}
+
+#[test]
+fn a_line_that_follows_is_not_written_twice() {
+    let both = ("host = \"a\"", "host = \"b\"\nport_of_b = 81");
+    let run = edited(&[both, both], agent::Options::default());
+    assert_eq!(came_to(&run).0, ["read_file", "edit_file"]);
+    assert_eq!(run.content("config/app.toml"), "port = 80\nhost = \"b\"\nport_of_b = 81\n");
+}
+
+#[test]
+fn a_call_is_written_again_twice_at_most_and_not_without_the_hint() {
+    let options = || agent::Options::default().constrain_arguments(false);
+    let (guessed, other) = (("port: 80", "port: 90"), ("port: 81", "port: 90"));
+    for options in [options().hints("paths".parse().unwrap()), options().max_iterations(2)] {
+        let run = edited(&[guessed], options);
+        assert_eq!(run.first("old_text"), ("port: 80".to_owned(), Status::Failed));
+        assert!(run.result().contains("does not occur"), "{}", run.result());
+    }
+    for (edits, calls) in [
+        (vec![guessed, guessed], vec!["read_file", "edit_file"]),
+        (vec![guessed, other, ("port: 82", "x")], vec!["read_file", "edit_file"]),
+    ] {
+        let (made, is_changed) = (edited(&edits, options()), false);
+        assert_eq!(came_to(&made), (calls, is_changed), "{edits:?}");
+    }
 }
 
 #[test]

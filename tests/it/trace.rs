@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde::Deserialize;
+use serde_json::Map;
 use toolgate::agent::{self, Agent, Approval};
 use toolgate::engine::{self, Cancel, Engine, LocalEngine, Sampling};
-use toolgate::tools::{Args, Effect, Registry, Tool, ToolResult, typed};
+use toolgate::tools::{Args, Effect, Registry, Rewrite, Tool, ToolResult, typed};
 use toolgate::trace::{End, Header, Line, Model, Outcome, Record, Recorded, Recorder, Replay};
-use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, ToolChoice, ToolSpec, Transcript};
+use toolgate_chat::{
+    Dialogue, Message, Template, TemplateTokens, ToolCall, ToolChoice, ToolSpec, Transcript,
+};
 use toolgate_infer::Vocabulary;
 use toolgate_infer::scripted::Scripted;
 
@@ -162,6 +165,55 @@ fn what_the_user_named_weighs_in_a_replay_as_it_did() {
     assert_eq!(record.tools[0].name, "get_weather", "control: not what the model prefers");
     let outcome = Replay::new(&record).with_engine(engine()).run().unwrap();
     assert!(same(&outcome), "{outcome:?}");
+}
+
+/// A tool that takes one city. Which it is, the weather tells.
+struct Guarded(Box<dyn Tool>);
+
+impl Tool for Guarded {
+    fn spec(&self) -> &ToolSpec {
+        self.0.spec()
+    }
+
+    fn effect(&self) -> Effect {
+        self.0.effect()
+    }
+
+    fn rewrite(&self, args: &Args) -> Option<Rewrite> {
+        let look = ToolCall::new("get_weather", Map::from_iter([("city".to_owned(), "Rome".into())]));
+        (args.str("city") != Some("Oslo")).then(|| Rewrite::new(Some(look), Vec::new(), "nobody goes there"))
+    }
+
+    fn call(&self, args: &Args) -> ToolResult {
+        self.0.call(args)
+    }
+}
+
+#[test]
+fn calls_that_were_written_again_replay_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let tools = || {
+        let mut tools = Registry::new();
+        let look = typed("get_weather", "The weather in a city.", |city: City| Ok::<_, String>(city.city));
+        tools.add(look.unwrap().read_only()).unwrap();
+        let book = typed("book", "Book a trip to a city.", |city: City| Ok::<_, String>(city.city));
+        tools.add(Guarded(Box::new(book.unwrap()))).unwrap();
+        tools
+    };
+    let script = [call("book", "Rome"), call("book", "Athens"), call("book", "Oslo"), "Booked.".to_owned()];
+    let path =
+        record(dir.path(), engine(&script), tools(), agent::Options::default(), "Book a trip to Rome.");
+    let record = Record::read(&path).unwrap();
+    let made: Vec<_> = record.tools.iter().map(|tool| (&*tool.name, &tool.arguments["city"])).collect();
+    assert_eq!(made, [("get_weather", &"Rome".into()), ("book", &"Oslo".into())]);
+    for replay in [
+        Replay::new(&record),
+        Replay::new(&record).with_tools(tools()),
+        Replay::new(&record).with_engine(engine(&script)),
+    ] {
+        let outcome = replay.run().unwrap();
+        assert!(same(&outcome), "{outcome:?}");
+    }
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub mod hints;
 pub mod input;
 #[doc(hidden)]
 pub mod keys;
+mod options;
+mod rewrite;
 pub mod trace;
 
 pub use approval::{Approval, Asked, Request};
@@ -27,147 +29,25 @@ pub use background::{Finished, Running};
 pub use error::{Error, Kind};
 pub use event::{CallRecord, Event, Final, StopReason};
 pub use hints::Hints;
+pub use options::{Options, RunBudget};
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, Transcript};
 use toolgate_infer::Stats;
 
 use completed::Completed;
 use hints::{Memory, Situation, Steered, Watches};
-use toolgate_engine::{
-    self as engine, CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest,
-};
+use rewrite::{Instead, Wanted};
+use toolgate_engine::{self as engine, CallCheck, Cancel, Engine, Fault, Turn, TurnEvent, TurnRequest};
 use toolgate_tools::{Effect, Offer, Registry, Status, ToolResult};
-
-/// How a run goes.
-///
-/// ```
-/// use toolgate_agent::Options;
-/// use toolgate_chat::{ToolChoice, ToolName};
-///
-/// // The first turn calls `search`, whatever is asked; at most three more come to the answer.
-/// let choice = ToolChoice::Only(vec![ToolName::new("search")?]);
-/// let options = Options::default().choice(choice).max_iterations(4);
-/// assert!(options.parallel.is_none(), "that is left to what suits the model");
-/// # Ok::<(), toolgate_chat::Error>(())
-/// ```
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct Options {
-    /// Turns at most; the last one can only be an answer. Default 12.
-    pub max_iterations: usize,
-    /// Whether the first turn may, must or must not call. Default auto.
-    pub choice: ToolChoice,
-    /// Calls a turn at most. Default `None`: one for a model with a profile, so that the next call knows what came of the one before;
-    /// else as many as the model's format allows.
-    pub parallel: Option<NonZeroUsize>,
-    /// How tokens are drawn.
-    pub sampling: Sampling,
-    /// What the run may take before its next turn has to be the answer. Default: nothing bounds it.
-    pub budget: RunBudget,
-    /// Who is asked before changes. Default [`Approval::Never`]: a call that a policy wants somebody asked about is denied.
-    pub approval: Approval,
-    /// Whether the grammar of a call holds its arguments to what the state at hand leaves of them
-    /// ([`Tool::choices`](toolgate_tools::Tool::choices)): paths to those that are there. Default true.
-    pub constrain_arguments: bool,
-    /// Which rules may steer by the words of the request. Default [`Hints::auto`].
-    pub hints: Hints,
-    /// Whether an answer may quote, as such, what calls gave back and it says nothing of. Default true. Programs that take an answer for
-    /// the model's own text leave it out.
-    pub quotes: bool,
-    /// Whether a run tells which hints steered it ([`Event::Steered`]). Default false: to know, each is left out once a turn.
-    pub tells_steering: bool,
-}
-
-toolgate_chat::setters! { Options  {
-    max_iterations: usize,
-    choice: ToolChoice,
-    parallel: Option<NonZeroUsize>,
-    sampling: Sampling,
-    budget: RunBudget,
-    approval: Approval,
-    constrain_arguments: bool,
-    hints: Hints,
-    quotes: bool,
-    tells_steering: bool,
-} }
 
 /// How often the same call is made while nothing changes, where no profile says less.
 const MOST_TIMES: usize = 3;
 /// Turns in a row that hold only calls which are not made any more, after which the next turn is the answer.
 const MOST_STUCK: usize = 2;
-
-/// What a run may take before it has to come to its answer.
-///
-/// ```
-/// use toolgate_agent::{Agent, Options, RunBudget, StopReason};
-/// # use std::sync::Arc;
-/// # use toolgate_engine::{self as engine, LocalEngine};
-/// # use toolgate_tools::{CannedTool, Registry};
-/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
-/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
-/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
-/// #     .on("rain in Oslo", "It rains in Oslo.")
-/// #     .on("weather", call);
-/// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
-/// # let parameters = serde_json::json!({
-/// #     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]
-/// # });
-/// # let function = serde_json::json!({
-/// #     "name": "get_weather", "description": "The weather in a city.", "parameters": parameters
-/// # });
-/// # let tool = serde_json::json!({"type": "function", "function": function, "result": "rain in Oslo"});
-/// # let mut tools = Registry::new();
-/// # tools.add(CannedTool::from_json(&tool)?)?;
-///
-/// let budget = RunBudget::default().tokens(Some(1));
-/// let agent = Agent::new(engine, tools, Options::default().budget(budget));
-/// let outcome = agent.ask("How is the weather in Oslo?")?;
-/// // A turn that has begun is finished: the first one was a call, and the next had to be the answer.
-/// assert_eq!((outcome.calls.len(), outcome.answer.as_str()), (1, "It rains in Oslo."));
-/// assert_eq!(outcome.stop_reason, StopReason::Budget);
-/// # Ok::<(), toolgate_agent::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RunBudget {
-    /// Tokens written in all turns together; a turn alone is bounded by [`Sampling::max_tokens`].
-    pub tokens: Option<usize>,
-    /// Time, tools included. A turn or a call that has begun is not broken off: calls have limits of their own.
-    pub time: Option<Duration>,
-}
-
-toolgate_chat::setters! { RunBudget  {
-    tokens: Option<usize>,
-    time: Option<Duration>,
-} }
-
-impl RunBudget {
-    fn is_spent(&self, stats: &Stats, start: Instant) -> bool {
-        self.tokens.is_some_and(|most| stats.written() >= most)
-            || self.time.is_some_and(|most| start.elapsed() >= most)
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            max_iterations: 12,
-            choice: ToolChoice::Auto,
-            parallel: None,
-            sampling: Sampling::default(),
-            budget: RunBudget::default(),
-            approval: Approval::default(),
-            constrain_arguments: true,
-            hints: Hints::auto(),
-            quotes: true,
-            tells_steering: false,
-        }
-    }
-}
 
 /// A model, its tools and how they are run together.
 ///
@@ -299,6 +179,8 @@ impl Agent {
             began: Instant::now(),
             memory: Memory::default(),
             steered: Steered::new(self.options.tells_steering),
+            wanted: None,
+            rewritten: Vec::new(),
         };
         run.start()?;
         let start = run.began;
@@ -327,6 +209,10 @@ struct Run<'a> {
     memory: Memory,
     /// Which hints steered it.
     steered: Steered,
+    /// What the next turn is held to.
+    wanted: Option<Wanted>,
+    /// The calls in whose place others were written since something last changed.
+    rewritten: Vec<ToolCall>,
 }
 
 impl Run<'_> {
@@ -362,8 +248,10 @@ impl Run<'_> {
             let closing = last || spent || is_stuck;
             if closing {
                 choice = ToolChoice::None;
+            } else if let Some(wanted) = &self.wanted {
+                choice = wanted.choice();
             }
-            let turn = match self.turn(&choice, closing, if is_stuck { stuck } else { 0 }) {
+            let mut turn = match self.turn(&choice, closing, if is_stuck { stuck } else { 0 }) {
                 Ok(turn) => turn,
                 Err(error) if error.kind() == Kind::Cancelled => {
                     return Ok((String::new(), StopReason::Cancelled, iteration));
@@ -374,6 +262,15 @@ impl Run<'_> {
                 }
                 Err(error) => return Err(error),
             };
+            // A call that is written again needs a turn, and so does the answer.
+            if iteration + 2 <= options.max_iterations
+                && let Some(instead) = self.instead(&turn)
+            {
+                match instead {
+                    Instead::Look(look) => turn.parsed.calls = vec![look],
+                    Instead::Nothing => continue,
+                }
+            }
             let stopped = turn.stop.clone();
             let budget = turn.budget;
             let calls = turn.parsed.calls.clone();
@@ -427,8 +324,11 @@ impl Run<'_> {
         let may_call = *choice != ToolChoice::None;
         let constrains = options.constrain_arguments && may_call;
         let at = Situation::new(self.transcript, &offers, &self.memory, (may_call, constrains));
-        let advice = options.hints.advice(&at);
+        let mut advice = options.hints.advice(&at);
         self.steered.advised(&options.hints, &at, &advice);
+        if let Some(wanted) = self.wanted.take().filter(|_| constrains) {
+            wanted.hold(&mut advice.specs);
+        }
         let watches = Watches::of(&options.hints);
         let prior = advice.prior();
         self.memory.keep(&advice);
@@ -617,6 +517,9 @@ impl Run<'_> {
         let changed = result.status == Status::Ok && registry.effect(&call.name) != Some(Effect::Reads);
         self.completed.record(call, changed);
         self.memory.changed |= changed;
+        if changed {
+            self.rewritten.clear();
+        }
         result
     }
 }

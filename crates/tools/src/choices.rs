@@ -7,6 +7,9 @@ use toolgate_chat::ToolSpec;
 /// The schema keyword for the texts that a string may be.
 pub const CHOICES: &str = "x-toolgate-choices";
 
+/// Characters of a text at most whose pieces are told: a grammar has a state for each, or two.
+const MOST_PIECED: usize = 16_384;
+
 /// The texts that a parameter may be.
 ///
 /// ```
@@ -18,6 +21,9 @@ pub const CHOICES: &str = "x-toolgate-choices";
 /// assert_eq!(keywords[CHOICES], json!({"texts": ["a.txt"], "beginnings": ["docs/"]}));
 /// // Where everything is left there is nothing to hold.
 /// assert_eq!(Choices::Among { texts: Vec::new(), beginnings: vec![String::new()] }.keywords(), None);
+/// let piece = Choices::OnceIn("port = 80\n".into());
+/// assert_eq!(piece.keywords().unwrap_or_default()[CHOICES], json!({"once_in": "port = 80\n"}));
+/// assert_eq!(Choices::OnceIn("x".repeat(20_000)).keywords(), None);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -29,7 +35,7 @@ pub enum Choices {
         /// The beginnings of other texts. An empty one admits every text.
         beginnings: Vec<String>,
     },
-    /// The pieces that occur exactly once in this text.
+    /// The pieces that occur exactly once in this text. One of more than 16,384 characters leaves every text.
     OnceIn(String),
 }
 
@@ -41,7 +47,7 @@ impl Choices {
             Self::Among { texts, beginnings } if texts.is_empty() && beginnings.is_empty() => return None,
             Self::Among { beginnings, .. } if beginnings.iter().any(String::is_empty) => return None,
             Self::Among { texts, beginnings } => json!({"texts": texts, "beginnings": beginnings}),
-            Self::OnceIn(text) if text.is_empty() => return None,
+            Self::OnceIn(text) if text.is_empty() || text.chars().nth(MOST_PIECED).is_some() => return None,
             Self::OnceIn(text) => json!({"once_in": text}),
         };
         Some(json!({CHOICES: choices}))

@@ -1,13 +1,12 @@
 //! The built-in file tools: their parameters as Rust types, over the file tier of the sandbox.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use toolgate_chat::ToolSpec;
+use serde_json::{Map, json};
+use toolgate_chat::{ToolCall, ToolSpec};
 use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{
     self as sandbox, Edited, Enforced, Grants, Kind, Outline, OutlineLimits, PreparedChange, ReadOptions,
@@ -15,8 +14,10 @@ use toolgate_sandbox::{
 };
 
 use super::result::not_called;
+use super::texts::{keeps, told_apart, value_named, with_what_follows};
 use super::{
-    Args, Effect, Objection, PathArgument, PathKind, Places, PreparedCall, Preview, Role, Tool, ToolResult,
+    Args, Choices, Effect, Objection, PathArgument, PathKind, Places, PreparedCall, Preview, Rewrite, Role,
+    Tool, ToolResult,
 };
 use crate::Error;
 
@@ -77,38 +78,14 @@ struct EditFile {
     new_text: String,
 }
 
-/// Words of a file that a write may drop. So short a text is one value, and a new value replaces it.
-const FEW_WORDS: usize = 3;
-
-/// Whether `new` keeps at least a quarter of the words of `old`.
-fn keeps(old: &str, new: &str) -> bool {
-    let words = |text: &str| -> Vec<String> {
-        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-        words.map(str::to_lowercase).collect()
-    };
-    let new: BTreeSet<String> = words(new).into_iter().collect();
-    let old = words(old);
-    let kept = old.iter().filter(|word| new.contains(*word)).count();
-    old.len() <= FEW_WORDS || kept * 4 >= old.len()
-}
-
-/// The line that gives the name `name` a value: `LIMIT = 3`, `"limit": 3`.
-fn line_named<'t>(text: &'t str, name: &str) -> Option<&'t str> {
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
-    let lines = text.lines().map(str::trim).filter(|_| is_name);
-    lines.into_iter().find(|line| {
-        let rest = line.trim_start_matches(['"', '\'']).strip_prefix(name);
-        let rest = rest.map(|rest| rest.trim_start_matches(['"', '\'']).trim_start());
-        rest.and_then(|rest| rest.strip_prefix(['=', ':'])).is_some_and(|value| !value.trim().is_empty())
-    })
-}
-
-/// Whether a text is a literal of a program: a number, a truth value, or a quoted text.
-fn is_literal(text: &str) -> bool {
-    let text = text.trim();
-    let is_quoted =
-        ['"', '\''].iter().any(|&quote| text.len() > 1 && text.starts_with(quote) && text.ends_with(quote));
-    is_quoted || text.parse::<f64>().is_ok() || ["true", "false", "null"].contains(&text)
+/// What an edit of this text may replace, where the old text that was wanted is not there once. Where that is one line, whole lines
+/// are left: told to take any piece, a small model takes the name of a value.
+fn pieces(text: String, wanted: &str) -> Choices {
+    let told = if wanted.trim().contains('\n') { Vec::new() } else { told_apart(&text, wanted) };
+    if told.is_empty() {
+        return Choices::OnceIn(text);
+    }
+    Choices::Among { texts: told.into_iter().map(str::to_owned).collect(), beginnings: Vec::new() }
 }
 
 /// The pattern of a path that a model may write: relative, and without characters that JSON escapes. The
@@ -295,8 +272,7 @@ impl Tool for FileTool {
             ))),
             (None, Some(old), Some(new)) => {
                 let file = read()?;
-                let gives_value = is_literal(new) || line_named(new, old).is_some();
-                let line = line_named(&file.text, old).filter(|_| gives_value)?;
+                let line = value_named(&file.text, old, new)?;
                 Some(Objection::NamesValue(format!(
                     "old_text is only the name of a value in \"{}\", and the old value would stay; for old_text copy the whole \
                      line: \"{}\"",
@@ -306,6 +282,33 @@ impl Tool for FileTool {
             }
             _ => None,
         }
+    }
+
+    /// Of an edit that would fail, or change something else than its text says.
+    fn rewrite(&self, args: &Args) -> Option<Rewrite> {
+        let (path, old, new) = (args.str("path")?, args.str("old_text")?, args.str("new_text")?);
+        let fails = match self.root.prepare_edit(&self.grants, path, old, new) {
+            Ok(_) => false,
+            Err(error) if matches!(error.kind(), Kind::Invalid | Kind::Failed) => true,
+            Err(_) => return None,
+        };
+        let file = self.root.read_file(&self.grants, path, &ReadOptions::default()).ok()?;
+        let shown = output::for_model(file.content().as_bytes(), self.grants.limits.max_output_bytes);
+        if file.note.is_some() || file.truncated || shown.truncated {
+            return None;
+        }
+        let only = |text: &str| Choices::Among { texts: vec![text.to_owned()], beginnings: Vec::new() };
+        let name = output::name(path);
+        let (old_text, why) = if fails {
+            (pieces(shown.text, old), format!("old_text does not fit \"{name}\""))
+        } else if let Some(line) = value_named(&shown.text, old, new) {
+            (only(line), format!("old_text is only the name of a value in \"{name}\""))
+        } else {
+            let longer = with_what_follows(&shown.text, old, new)?;
+            (only(longer), format!("new_text repeats what follows in \"{name}\""))
+        };
+        let look = ToolCall::new("read_file", Map::from_iter([("path".to_owned(), json!(path))]));
+        Some(Rewrite::new(Some(look), vec![("path", only(path)), ("old_text", old_text)], why))
     }
 
     fn call(&self, args: &Args) -> ToolResult {
@@ -476,34 +479,4 @@ fn edit_file(root: &Root, grants: &Grants, args: &Args) -> Result<Ready, Stop> {
     let EditFile { path, old_text, new_text } = parse(args)?;
     let change = root.prepare_edit(grants, &path, &old_text, &new_text)?;
     Ok(Ready::new(change, &["old_text", "new_text"], Edited::content))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_keeps_a_file_of_which_it_has_a_quarter() {
-        let old = "fn stop() {\n    flush();\n    close();\n}\n";
-        assert!(
-            keeps(old, "// Ends it.\nfn stop() {\n    flush();\n    close();\n}\n")
-                && keeps(old, "fn stop() {}")
-        );
-        assert!(!keeps(old, "// Ends it.") && !keeps(old, ""));
-        assert!(keeps("", "new") && keeps("port: 80", "9000"), "there is nothing, or one value, to lose");
-    }
-
-    #[test]
-    fn a_name_is_told_from_its_value() {
-        let text = "[net]\nport = 80\n\"size\": 3,\nuse port\nempty =\n";
-        assert_eq!(line_named(text, "port"), Some("port = 80"));
-        assert_eq!(line_named(text, "size"), Some("\"size\": 3,"));
-        for other in ["por", "80", "net", "empty", "port = 80", ""] {
-            assert_eq!(line_named(text, other), None, "{other}");
-        }
-        assert!(
-            ["25", "\"a b\"", "true"].into_iter().all(is_literal)
-                && !["MB", "a = 1", ""].into_iter().any(is_literal)
-        );
-    }
 }

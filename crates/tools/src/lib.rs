@@ -24,6 +24,7 @@ mod preview;
 mod registry;
 mod result;
 mod role;
+mod texts;
 mod typed;
 #[cfg(feature = "memory")]
 pub mod undo;
@@ -49,7 +50,7 @@ pub use registry::{Registry, Source, Told, Unasked, Witness};
 pub use result::{Finding, Status, ToolResult};
 #[doc(hidden)]
 pub use result::{not_called, shown};
-pub use role::{Objection, Offer, PathArgument, PathKind, Places, Role};
+pub use role::{Objection, Offer, PathArgument, PathKind, Places, Rewrite, Role};
 pub use typed::{TypedTool, typed};
 #[cfg(feature = "wasm")]
 pub use wasm::ComponentTool;
@@ -175,6 +176,12 @@ pub trait Tool: Send + Sync {
 
     /// The reason against a call whose arguments fit the schema; `None` if there is none. The caller decides.
     fn objection(&self, args: &Args) -> Option<Objection> {
+        let _ = args;
+        None
+    }
+
+    /// How a call whose arguments fit the schema is to be written again; `None` if it is good as it is. The caller decides.
+    fn rewrite(&self, args: &Args) -> Option<Rewrite> {
         let _ = args;
         None
     }

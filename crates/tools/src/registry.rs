@@ -10,7 +10,7 @@ use toolgate_infer::Cancel;
 use toolgate_sandbox::output;
 
 use super::prepared::finished;
-use super::{Check, Effect, Objection, Offer, Pending, Tool, ToolResult, Violation};
+use super::{Check, Effect, Objection, Offer, Pending, Rewrite, Tool, ToolResult, Violation};
 use crate::Error;
 
 /// Tools in the order of the offer, each with its compiled schema.
@@ -408,6 +408,44 @@ impl Registry {
     pub fn objection(&self, call: &ToolCall) -> Option<Objection> {
         let entry = self.entry(&call.name)?;
         entry.tool.objection(&entry.check.check(&call.arguments).ok()?)
+    }
+
+    /// How a call is to be written again ([`Tool::rewrite`]). `None` if it is good as it is, if the arguments do not fit, or
+    /// if no tool that only looks can make the look that it needs.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolgate_chat::ToolCall;
+    /// # use toolgate_tools::{Registry, file_tools};
+    /// # use toolgate_sandbox::policy::{Mode, Policy};
+    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// # let directory = tempfile::tempdir()?;
+    /// # std::fs::write(directory.path().join("app.toml"), "host = \"a\"\nport = 80\n")?;
+    /// # let root = Root::open(directory.path(), ambient_authority())?;
+    /// # let mut tools = Registry::new();
+    /// # for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
+    /// #     tools.add(tool)?;
+    /// # }
+    /// # let edit = |old: &str| {
+    /// #     let arguments = json!({"path": "app.toml", "old_text": old, "new_text": "port = 8080"});
+    /// #     ToolCall::new("edit_file", arguments.as_object().cloned().unwrap_or_default())
+    /// # };
+    ///
+    /// // There is no such line in the file: who writes it has not read the file.
+    /// let rewrite = tools.rewrite(&edit("port: 80")).ok_or("nothing is wrong with it")?;
+    /// assert!(rewrite.look.is_some_and(|look| look.name == "read_file"));
+    /// assert!(tools.rewrite(&edit("port = 80")).is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn rewrite(&self, call: &ToolCall) -> Option<Rewrite> {
+        let entry = self.entry(&call.name)?;
+        let rewrite = entry.tool.rewrite(&entry.check.check(&call.arguments).ok()?)?;
+        let can_look = |look: &ToolCall| {
+            self.entry(&look.name).is_some_and(|entry| {
+                entry.tool.effect() == Effect::Reads && entry.check.check(&look.arguments).is_ok()
+            })
+        };
+        rewrite.look.as_ref().is_none_or(can_look).then_some(rewrite)
     }
 
     /// The names, in the order of the offer.

@@ -143,3 +143,68 @@ impl Objection {
         }
     }
 }
+
+/// How a call is to be written again: as it is it would fail, or do something else than it seems to.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_chat::{ToolCall, ToolSpec};
+/// use toolgate_tools::{Args, Choices, Effect, Rewrite, Tool, ToolResult};
+///
+/// /// Books rooms. Another tool lists those that are free.
+/// struct Book(ToolSpec, Vec<String>);
+///
+/// impl Tool for Book {
+///     fn spec(&self) -> &ToolSpec {
+///         &self.0
+///     }
+///
+///     fn effect(&self) -> Effect {
+///         Effect::Changes
+///     }
+///
+///     fn rewrite(&self, args: &Args) -> Option<Rewrite> {
+///         let room = args.str("room")?;
+///         let free = Choices::Among { texts: self.1.clone(), beginnings: Vec::new() };
+///         let list = ToolCall::new("free_rooms", Default::default());
+///         let why = format!("no room \"{room}\" is free");
+///         (!self.1.iter().any(|free| free == room)).then(|| Rewrite::new(Some(list), vec![("room", free)], why))
+///     }
+///
+///     fn call(&self, _: &Args) -> ToolResult {
+///         ToolResult::ok("booked")
+///     }
+/// }
+/// # let schema = json!({"type": "object", "properties": {"room": {"type": "string"}}, "required": ["room"]});
+/// # let free = |_: serde_json::Map<String, serde_json::Value>| Ok::<_, String>("blue");
+/// # let mut tools = toolgate_tools::Registry::new();
+/// # tools.add(Book(ToolSpec::new("book", "Book a room.", schema)?, vec!["blue".to_owned()]))?;
+/// # tools.add(toolgate_tools::typed("free_rooms", "List the free rooms.", free)?.read_only())?;
+/// # let call = |room: &str| ToolCall::new("book", serde_json::Map::from_iter([("room".to_owned(), json!(room))]));
+///
+/// let rewrite = tools.rewrite(&call("red")).ok_or("nothing is wrong with it")?;
+/// assert_eq!(rewrite.look.map(|look| look.name).as_deref(), Some("free_rooms"));
+/// assert!(tools.rewrite(&call("blue")).is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Rewrite {
+    /// The call that shows what this one is about. It changes nothing.
+    pub look: Option<toolgate_chat::ToolCall>,
+    /// The values that are left to its text arguments.
+    pub choices: Vec<(&'static str, crate::Choices)>,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl Rewrite {
+    /// A rewrite behind this look, with these values left, for this reason.
+    pub fn new(
+        look: Option<toolgate_chat::ToolCall>,
+        choices: Vec<(&'static str, crate::Choices)>,
+        why: impl Into<String>,
+    ) -> Self {
+        Self { look, choices, why: why.into() }
+    }
+}

@@ -15,6 +15,7 @@ mod overwrite;
 mod paths;
 pub(crate) mod pending;
 mod quotation;
+mod rewrite;
 mod said;
 #[cfg(test)]
 mod scene;
@@ -66,7 +67,7 @@ pub(crate) trait Hint: Sync {
 }
 
 /// All hints, in the order in which they are asked: later ones go on from what earlier ones found.
-const ALL: [&dyn Hint; 8] = [
+const ALL: [&dyn Hint; 9] = [
     &lead::Lead,
     &pending::PendingMentions,
     &mention::Mention,
@@ -74,6 +75,7 @@ const ALL: [&dyn Hint; 8] = [
     &paths::Paths,
     &echo::Echo,
     &quotation::Quotation,
+    &rewrite::Rewrite,
     &overwrite::Overwrite,
 ];
 
@@ -183,6 +185,12 @@ impl Hints {
     pub fn repetitions(&self) -> Option<&'static dyn AnswerWatch> {
         let name = Hint::name(&echo::Echo);
         self.has(name).then_some(&echo::Echo)
+    }
+
+    /// The hint by which a call is written again, if that is on.
+    pub(crate) fn rewrites(&self) -> Option<&'static str> {
+        let name = rewrite::Rewrite.name();
+        self.has(name).then_some(name)
     }
 
     fn on(&self) -> impl Iterator<Item = &'static dyn Hint> {

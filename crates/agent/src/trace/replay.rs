@@ -14,7 +14,7 @@ use super::{Record, Turn, choice_of, effect};
 use crate::Error;
 use crate::{Agent, Approval, Event, Hints, Options, RunBudget};
 use toolgate_engine::{self as engine, CallCheck, Cancel, Engine, Facts, TurnEvent, TurnRequest};
-use toolgate_tools::{Args, Effect, Registry, Tool, ToolResult};
+use toolgate_tools::{Args, Effect, Registry, Rewrite, Tool, ToolResult};
 
 /// A replay of a record. Without anything given, turns and tool results are those of the record, so that what is
 /// checked is the loop between them.
@@ -248,6 +248,16 @@ impl Tool for RecordedTool {
 
     fn effect(&self) -> Effect {
         self.effect
+    }
+
+    /// Where the record has another call next, that was made first, or this one was written again.
+    fn rewrite(&self, args: &Args) -> Option<Rewrite> {
+        let made = self.watch.next_call()?;
+        if made.name != self.spec.name.as_str() {
+            let look = ToolCall::new(made.name, made.arguments);
+            return Some(Rewrite::new(Some(look), Vec::new(), "as recorded"));
+        }
+        (made.arguments != *args.as_map()).then(|| Rewrite::new(None, Vec::new(), "as recorded"))
     }
 
     fn needs_approval_of(&self, call: &ToolCall) -> bool {

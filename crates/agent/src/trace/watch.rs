@@ -253,6 +253,11 @@ impl Watch {
         state.tools.iter().find(|tool| tool.name == name && tool.arguments == *arguments).cloned()
     }
 
+    /// The call that comes next.
+    pub(super) fn next_call(&self) -> Option<Tool> {
+        self.locked().tools.front().cloned()
+    }
+
     /// The first difference, whether the record ended first, and how far decisions drifted.
     pub(super) fn verdict(&self) -> (Option<Difference>, bool, f64) {
         let state = self.locked();

@@ -84,23 +84,24 @@ pub(super) fn measure<H: Host>(
 }
 
 /// The requests in the order in which they are asked: some of each set of tools, then more of each. Sets to fit with and to check with
-/// take turns, so that there are both whenever time is out.
+/// take turns, so that there are both whenever time is out. So do sets without runs, of one or two tools, with sets that have some.
 pub(super) fn in_order(data: &Data) -> Vec<&Wanted> {
     let mut sets: BTreeMap<&str, Vec<&Wanted>> = BTreeMap::new();
     for wanted in &data.requests {
         sets.entry(&wanted.set).or_default().push(wanted);
     }
-    let (fit, check): (Vec<_>, Vec<_>) = sets
-        .into_values()
-        .map(spread)
-        .partition(|requests| requests.first().is_some_and(|wanted| wanted.split == Split::Fit));
+    let has_runs = |set: &Vec<&Wanted>| set.iter().any(|wanted| wanted.state != State::First);
+    let (with_runs, without): (Vec<_>, Vec<_>) = sets.into_values().map(spread).partition(has_runs);
+    let is_fit = |set: &Vec<&Wanted>| set.first().is_some_and(|wanted| wanted.split == Split::Fit);
+    let (fit, check): (Vec<_>, Vec<_>) = with_runs.into_iter().partition(is_fit);
     // There are about twice as many sets to fit with.
     let mut turns: Vec<Vec<&Wanted>> = Vec::new();
-    let (mut fit, mut check) = (fit.into_iter(), check.into_iter());
+    let (mut fit, mut check, mut without) = (fit.into_iter(), check.into_iter(), without.into_iter());
     loop {
         let before = turns.len();
         turns.extend(fit.by_ref().take(2));
         turns.extend(check.next());
+        turns.extend(without.next());
         if turns.len() == before {
             break;
         }
@@ -382,7 +383,7 @@ mod tests {
         let order = in_order(&data);
         let ids: std::collections::BTreeSet<&str> = order.iter().map(|wanted| wanted.id.as_str()).collect();
         assert_eq!((order.len(), ids.len()), (data.requests.len(), data.requests.len()));
-        let early = order.get(..60).unwrap();
+        let early = order.get(..80).unwrap();
         for split in [Split::Fit, Split::Check] {
             for call in [true, false] {
                 for is_first in [true, false] {

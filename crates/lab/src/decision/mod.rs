@@ -1,4 +1,4 @@
-//! What decides between call and answer, measured: requests in ten languages over 22 sets of tools, what a model and the texts tell of
+//! What decides between call and answer, measured: requests in ten languages over 46 sets of tools, what a model and the texts tell of
 //! each, and how well that parts those that want a call from those that do not.
 //!
 //! The requests are this project's own (`data/decision`), apart from all task sets. Sets of tools to fit with are apart from those to
