@@ -3,21 +3,19 @@
 //! Invariant: `texts` has exactly the tokens of each sequence that are in the KV cache, from position 0 on, whatever failed
 //! before.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Instant;
 
 use llama_cpp_2::context::LlamaContext;
-use llama_cpp_2::context::params::{KvCacheType, LlamaContextParams};
 use llama_cpp_2::context::session::LlamaStateSeqFlags;
 use llama_cpp_2::llama_batch::LlamaBatch;
 use llama_cpp_2::token::LlamaToken;
 use toolgate_grammar::TokenId;
 use toolgate_infer::{Attention, CacheType, FlashAttention, Kind as InferKind, Numerics, Rows};
 
+use crate::cells::{FIRST, Plan};
 use crate::costs::Costs;
 use crate::kernels::Kernels;
-use crate::model::llama_cpp;
 use crate::texts::Texts;
 use crate::threads::physical_cores;
 use crate::{Error, Kind, Model, state};
@@ -33,7 +31,8 @@ use crate::{Error, Kind, Model, state};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextOptions {
     /// Tokens of a slot. `None` takes the model's trained context, at most 8,192; 0 takes all of it. Each token costs memory
-    /// for its keys and values (12 KiB with a 0.5 B model, 28 KiB with a 1.5 B one), in each of a slot's two sequences.
+    /// for its keys and values (12 KiB with a 0.5 B model, 28 KiB with a 1.5 B one), in each of a slot's two sequences. A slot with a
+    /// context to itself, on the processor, begins with memory for 2,048 tokens, and takes more when it needs it.
     pub context: Option<u32>,
     /// The most tokens of a batch. Between two batches the caller gets progress, and can cancel. Default 256. A graphics
     /// processor takes 512 at least.
@@ -95,8 +94,12 @@ pub(crate) struct Part<'a> {
 /// A context with its sequences.
 pub(crate) struct Context {
     /// Borrows the model below. It is declared first, so it is dropped first.
-    inner: LlamaContext<'static>,
-    model: Model,
+    pub(crate) inner: LlamaContext<'static>,
+    pub(crate) model: Model,
+    /// How contexts are opened for it.
+    pub(crate) plan: Plan,
+    /// The tokens of a sequence for which there is memory now.
+    pub(crate) cells: usize,
     batch: LlamaBatch<'static>,
     pub(crate) batch_len: usize,
     pub(crate) exact_len: usize,
@@ -121,7 +124,6 @@ impl Context {
     /// The sequences of a single slot have cells of their own. Shared cells would save memory, but the low bits of a token's
     /// logits would depend on the places of its cells among those of others. Several slots share cells: otherwise llama.cpp
     /// would evaluate parts of different lengths one after the other.
-    #[expect(unsafe_code, reason = "a context borrows its model; both are kept together here")]
     pub(crate) fn new(model: &Model, options: &ContextOptions, conversations: usize) -> Result<Self, Error> {
         let trained = u32::try_from(model.trained_context()).unwrap_or(0);
         let len = match options.context {
@@ -131,60 +133,24 @@ impl Context {
             None => trained.min(USUAL),
         };
         let sequences = SEQUENCES.saturating_mul(conversations.max(1));
-        let count = u32::try_from(sequences).unwrap_or(u32::MAX);
         let is_gpu = model.inner().place.gpu.is_some();
         let least = if is_gpu { LEAST_OF_GPU } else { 1 };
         let batch_len = options.batch.max(least).clamp(1, len.max(1));
         let threads = options.threads.map_or_else(physical_cores, |threads| threads as usize).max(1);
-        let threads = i32::try_from(threads).unwrap_or(i32::MAX);
         let shared = conversations > 1;
-        let params = LlamaContextParams::default()
-            .with_n_ctx(NonZeroU32::new(len.saturating_mul(count)))
-            .with_n_batch(batch_len)
-            .with_n_ubatch(batch_len)
-            .with_n_seq_max(count)
-            .with_kv_unified(shared)
-            .with_n_threads(threads)
-            .with_n_threads_batch(threads);
         let attention = options.attention;
-        let params = params
-            .with_type_k(cached(attention.keys.unwrap_or(CacheType::F16)))
-            .with_type_v(cached(attention.values.unwrap_or(match options.numerics {
-                // Single tokens take an attention kernel of their own, which sums in another order, if keys and values
-                // are of one type; with two types all batches take the plain one.
-                Numerics::Exact if !is_gpu => CacheType::Bf16,
-                Numerics::Exact | Numerics::Fast => CacheType::F16,
-            })))
-            .with_flash_attention_policy(match attention.flash {
-                FlashAttention::Auto => llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_AUTO,
-                FlashAttention::On => llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_ENABLED,
-                FlashAttention::Off => llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_DISABLED,
-            });
         if attention.flash == FlashAttention::Off
             && matches!(attention.values, Some(CacheType::Q8_0 | CacheType::Q4_0))
         {
             let message = "values of fewer bits need flash attention: leave it on, or keep values as f16";
             return Err(Error::new(Kind::Context, message));
         }
-        let inner = model.inner();
-        let lock = inner.making_context.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let context = inner.model.new_context(llama_cpp(), params).map_err(|error| {
-            let several =
-                if shared { format!(" for each of {conversations} conversations") } else { String::new() };
-            let types = match attention == Attention::default() {
-                true => "",
-                false => ", or other types of keys and values",
-            };
-            let message = format!(
-                "no context of {len} tokens{several} could be made: not enough memory? try a shorter one{types}"
-            );
-            Error::new(Kind::Context, message).because(error)
-        })?;
-        drop(lock);
-        // SAFETY: the context borrows the `LlamaModel` inside the `Arc` of `model`. A clone of that `Arc` is kept in
-        // the same struct, in a field that is dropped after the context; the model does not move, and nothing hands
-        // out the context with its false lifetime.
-        let context = unsafe { std::mem::transmute::<LlamaContext<'_>, LlamaContext<'static>>(context) };
+        let plan = Plan { numerics: options.numerics, attention, sequences, batch_len, threads, shared };
+        let grows = !(shared || is_gpu) && model.computes_alike_in_any_context();
+        let cells = if grows { len.min(FIRST) } else { len };
+        let context = plan.open(model, cells)?;
+        let cells = context.n_ctx() as usize / sequences;
+        let len = if grows { cells.max(len as usize) } else { cells };
         let batch_len = (context.n_batch().min(context.n_ubatch()).max(1)) as usize;
         let kernels = Kernels::of(is_gpu, model.inner().layout, &attention);
         let exact_len = match options.numerics {
@@ -211,7 +177,9 @@ impl Context {
             )
         });
         Ok(Self {
-            len: context.n_ctx() as usize / sequences,
+            plan,
+            cells,
+            len,
             inner: context,
             model: model.clone(),
             batch: LlamaBatch::new(batch_len, 1),
@@ -240,6 +208,8 @@ impl Context {
                 return Err(failed("batch exceeds the context"));
             }
         }
+        let needed = parts.iter().map(|part| part.after + part.tokens.len()).max().unwrap_or(0);
+        self.grow(needed)?;
         let rows = self.fill(parts)?;
         let started = Instant::now();
         if let Err(error) = self.inner.decode(&mut self.batch) {
@@ -377,6 +347,7 @@ impl Context {
         if self.state_key.is_none() || len > self.len || !state::check(state, len) {
             return Ok(false);
         }
+        self.grow(len)?;
         let id = i32::try_from(sequence).map_err(|error| failed("no such sequence").because(error))?;
         // SAFETY: llama.cpp reads within the slice it is given and holds what it reads against the shapes of its cache;
         // the positions, on which it would rely, were checked above.
@@ -388,16 +359,6 @@ impl Context {
         }
         self.texts.set(sequence, tokens);
         Ok(true)
-    }
-}
-
-fn cached(kind: CacheType) -> KvCacheType {
-    match kind {
-        CacheType::F32 => KvCacheType::F32,
-        CacheType::F16 => KvCacheType::F16,
-        CacheType::Bf16 => KvCacheType::BF16,
-        CacheType::Q8_0 => KvCacheType::Q8_0,
-        CacheType::Q4_0 => KvCacheType::Q4_0,
     }
 }
 

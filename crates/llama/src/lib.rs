@@ -25,6 +25,7 @@
 //! ```
 
 mod backend;
+mod cells;
 mod context;
 mod costs;
 mod devices;

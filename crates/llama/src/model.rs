@@ -349,6 +349,12 @@ impl Model {
         !model.is_recurrent() && !model.is_hybrid() && window.is_none_or(|window| window == "0")
     }
 
+    /// Whether it computes the same in contexts of any length. A model with a scaled context takes other factors for positions in a longer
+    /// one. One that does not remember all cannot move from one context to another.
+    pub(crate) fn computes_alike_in_any_context(&self) -> bool {
+        self.remembers_all() && self.number("rope.scaling.original_context_length").is_none()
+    }
+
     /// Number of weights.
     pub fn parameters(&self) -> u64 {
         self.inner.model.n_params()

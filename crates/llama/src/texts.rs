@@ -21,6 +21,11 @@ impl Texts {
         self.lock().get(sequence).map_or(0, Vec::len)
     }
 
+    /// The tokens of a sequence.
+    pub(crate) fn tokens(&self, sequence: usize) -> Vec<TokenId> {
+        self.lock().get(sequence).cloned().unwrap_or_default()
+    }
+
     /// The last token of a sequence.
     pub(crate) fn last(&self, sequence: usize) -> Option<TokenId> {
         self.lock().get(sequence)?.last().copied()

@@ -101,6 +101,34 @@ fn rows_of_a_batch_are_those_of_single_tokens() {
     assert_eq!(batch.row(tokens.len()).unwrap_err().kind(), Kind::Backend);
 }
 
+#[test]
+fn a_context_that_grows_gives_the_logits_of_one_that_has_grown() {
+    let Some(model) = smollm2() else { return };
+    let options = ContextOptions { context: Some(4_096), ..ContextOptions::default() };
+    let session = || Session::new(model.backend(&options).unwrap());
+    let tokens = |text: &str| session().backend().tokenize(text, Specials::Plain).unwrap();
+    let (prompt, next) = (tokens(&"One, two, three. ".repeat(330)), tokens(&"Four, five. ".repeat(60)));
+    assert!((1_900..2_048).contains(&prompt.len()) && prompt.len() + next.len() > 2_048 + 7);
+    let set = |session: &mut Session<LlamaBackend>, tokens: &[u32]| {
+        session.set_prompt(tokens, 0, &Cancel::default(), &mut |_| ()).unwrap();
+    };
+    // Tokens behind the prompt, evaluated in parts, the last one alone.
+    let logits = |session: &mut Session<LlamaBackend>| {
+        set(session, &prompt);
+        for part in next.chunks(50) {
+            session.eval(part, Rows::Last).unwrap();
+        }
+        assert_eq!(session.tokens().len(), prompt.len() + next.len());
+        session.eval(&next[..1], Rows::Last).unwrap();
+        session.logits().unwrap().to_vec()
+    };
+    let mut grown = session();
+    set(&mut grown, &[prompt.clone(), next.clone(), next.clone()].concat());
+    // The prompt is evaluated again, in the parts of the other one.
+    set(&mut grown, &next);
+    assert!(logits(&mut session()) == logits(&mut grown), "it grows behind the prompt, or before it");
+}
+
 /// Two threads and more than 512 tokens, since that is where llama.cpp changes its kernels for single tokens.
 #[test]
 fn batches_of_a_turn_give_the_bits_of_single_tokens() {
