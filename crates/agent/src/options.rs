@@ -45,7 +45,8 @@ pub struct Options {
     /// Whether an answer may quote, as such, what calls gave back and it says nothing of. Default true. Programs that take an answer for
     /// the model's own text leave it out.
     pub quotes: bool,
-    /// Whether a run tells which hints steered it ([`Event::Steered`](crate::Event::Steered)). Default false: to know, each is left out once a turn.
+    /// Whether a run tells which hints steered it ([`Event::Steered`](crate::Event::Steered)). Default false: to know, each is left
+    /// out once a turn.
     pub tells_steering: bool,
 }
 

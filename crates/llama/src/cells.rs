@@ -94,7 +94,7 @@ fn cached(kind: CacheType) -> KvCacheType {
 
 impl Context {
     /// Sees to it that a sequence can have so many tokens: where there is no memory for them, the sequences move to a context that has
-    /// at least twice as many cells. The logits of the last batch are gone then.
+    /// at least twice as many cells. The logits of the last batch are gone then. Where that fails before the move, all stays as it was.
     pub(crate) fn grow(&mut self, needed: usize) -> Result<(), toolgate_infer::Error> {
         if needed <= self.cells {
             return Ok(());
@@ -102,10 +102,11 @@ impl Context {
         let cells = self.cells.saturating_mul(2).max(needed).min(self.len);
         let mut states = Vec::new();
         for sequence in 0..self.plan.sequences {
-            let tokens = self.texts.tokens(sequence);
-            if let Some(state) = self.save(sequence)? {
-                states.push((sequence, tokens, state));
+            if self.held(sequence) == 0 {
+                continue;
             }
+            let state = self.save(sequence)?.ok_or_else(|| failed("a sequence could not be saved"))?;
+            states.push((sequence, self.texts.tokens(sequence), state));
         }
         let more = u32::try_from(cells).unwrap_or(u32::MAX);
         let larger =
