@@ -220,7 +220,7 @@ mod tests {
         let data = Data::read().unwrap();
         for request in &data.requests {
             let tools = &data.sets[&request.set];
-            assert!(tools.len() >= 2, "{}", request.id);
+            assert!(tools.len() >= 2 || request.state == State::First && !tools.is_empty(), "{}", request.id);
             let is_known = |step: &Step| tools.iter().any(|tool| tool.name.as_str() == step.tool);
             assert!(request.history.iter().all(is_known), "{}", request.id);
             assert_eq!(request.state == State::First, request.history.is_empty(), "{}", request.id);
