@@ -18,7 +18,9 @@ use super::question::{self, Answer};
 use super::tool::{self, Workspace};
 use super::view::View;
 use super::{chat, terminal, undo};
-use crate::agent::{self, Agent, Approval, Event, Final, Hints, Request, RunBudget, StopReason};
+use crate::agent::{
+    self, Agent, Approval, ContextPolicy, Event, Final, Hints, Request, RunBudget, StopReason,
+};
 use crate::engine::{Cancel, Engine, Sampling};
 use crate::memory::Memory;
 use crate::tools::{CannedTool, Registry};
@@ -60,6 +62,9 @@ pub(super) struct RunArgs {
     /// Turns at most; the last one is an answer.
     #[arg(long, default_value_t = 12, value_name = "N")]
     max_iterations: usize,
+    /// What becomes of a conversation that is longer than the model's context.
+    #[arg(long, value_enum, default_value_t)]
+    context_policy: ContextPolicyArg,
     /// Tokens a turn at most [default: the model's own, else 1024].
     #[arg(long, value_name = "N")]
     max_tokens: Option<usize>,
@@ -100,6 +105,28 @@ enum Approve {
     Auto,
     /// Deny every call that may change something.
     Never,
+}
+
+/// What becomes of a conversation that is longer than the model's context.
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum ContextPolicyArg {
+    /// The model is shown less of it: long results cut, then without the oldest turns.
+    #[default]
+    Trim,
+    /// The model writes a summary of the earlier turns, which takes their place.
+    Summarize,
+    /// The run ends with an error.
+    Error,
+}
+
+impl From<ContextPolicyArg> for ContextPolicy {
+    fn from(policy: ContextPolicyArg) -> Self {
+        match policy {
+            ContextPolicyArg::Trim => Self::Trim,
+            ContextPolicyArg::Summarize => Self::Summarize,
+            ContextPolicyArg::Error => Self::Error,
+        }
+    }
 }
 
 /// Runs it.
@@ -201,6 +228,7 @@ pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<a
         .max_iterations(args.max_iterations)
         .choice(choice)
         .parallel(args.parallel)
+        .context_policy(args.context_policy.into())
         .budget(budget)
         .approval(approval)
         .constrain_arguments(!args.plain_arguments)

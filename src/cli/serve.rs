@@ -12,6 +12,7 @@ use toolgate_sandbox::policy::ProcessLimits;
 
 use super::exit::Exit;
 use super::model_args::{Load, ModelOptions, PROMPT_MEMORY};
+use super::run::ContextPolicyArg;
 use super::tool::{self, Workspace};
 use super::{terminal, undo};
 use crate::agent::{self, Approval, Hints};
@@ -85,6 +86,9 @@ pub(super) struct ServeArgs {
     /// With --execute: turns of a run at most; the last one is an answer.
     #[arg(long, default_value = "12", value_name = "N", requires = "execute")]
     max_iterations: NonZeroUsize,
+    /// With --execute: what becomes of a conversation that is longer than the model's context.
+    #[arg(long, value_enum, default_value_t, requires = "execute")]
+    context_policy: ContextPolicyArg,
     /// With --execute: let calls that change something run; nobody is there to be asked.
     #[arg(long, requires = "execute")]
     approve_all: bool,
@@ -151,6 +155,7 @@ fn execute(args: &ServeArgs) -> anyhow::Result<Execute> {
     let options = agent::Options::default()
         .max_iterations(args.max_iterations.get())
         .approval(approval)
+        .context_policy(args.context_policy.into())
         .hints(args.hints.clone())
         .quotes(false);
     Ok(Execute::new(benches).options(options))

@@ -70,6 +70,12 @@ impl View {
                 self.end_line();
                 terminal::note(&format!("again: {why}"));
             }
+            Event::Summarized { messages, summary } => {
+                self.end_line();
+                terminal::note(&format!(
+                    "a summary of {messages} earlier messages takes their place: {summary}"
+                ));
+            }
             Event::Final(outcome) => {
                 self.end_line();
                 terminal::summary(outcome);

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake};
 
 use serde::Deserialize;
 use toolgate::Kind;
-use toolgate::agent::{self, Agent, Approval, Event, Final, StopReason};
+use toolgate::agent::{self, Agent, Approval, ContextPolicy, Event, Final, StopReason};
 use toolgate::engine::{
     self, AnswerView, Cancel, Constraint, Engine, LocalEngine, Sampling, Thresholds, TurnEvent, TurnRequest,
 };
@@ -233,6 +233,43 @@ fn a_result_too_long_for_the_context_is_cut_and_a_task_too_long_is_an_error() {
     assert_eq!(error.kind(), Kind::Overflow);
     assert!(error.to_string().contains("context of 8000 tokens"), "{error}");
     assert!(error.to_string().contains("load the model with --context "), "{error}");
+}
+
+#[test]
+fn a_conversation_too_long_is_shown_in_part_or_summarized_or_an_error_as_the_caller_has_it() {
+    let conversation = || {
+        let filler = "and so on ".repeat(900);
+        Transcript::new()
+            .with(Message::User(format!("Where do we meet? {filler}")))
+            .with(Message::answer("At the mill."))
+            .with(Message::User("And when?".into()))
+    };
+    let run = |policy: ContextPolicy| {
+        let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+            .context(8_000)
+            .on("Summarize this conversation", "They meet at the mill.")
+            .on("They meet at the mill.", "At noon.")
+            .on("And when?", "I do not know where.");
+        let options = agent::Options::default().context_policy(policy);
+        let agent = Agent::new(engine_of(model, engine::Options::default()), Registry::new(), options);
+        let (mut transcript, mut summaries) = (conversation(), Vec::new());
+        let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |event| {
+            if let Event::Summarized { messages, summary } = event {
+                summaries.push((messages, summary));
+            }
+        });
+        (outcome.map(|outcome| outcome.answer), transcript, summaries)
+    };
+    let (answer, transcript, summaries) = run(ContextPolicy::Trim);
+    assert_eq!((answer.unwrap().as_str(), summaries), ("I do not know where.", vec![]));
+    assert_eq!(transcript.messages()[..3], *conversation().messages(), "the caller's stays as it was");
+    let (answer, transcript, summaries) = run(ContextPolicy::Summarize);
+    assert_eq!((answer.unwrap().as_str(), transcript.len()), ("At noon.", 2));
+    assert_eq!(summaries, [(2, "They meet at the mill.".to_owned())]);
+    assert!(transcript.question().unwrap().ends_with("And when?"));
+    let (answer, transcript, _) = run(ContextPolicy::Error);
+    assert_eq!(answer.unwrap_err().kind(), Kind::Overflow);
+    assert_eq!(transcript.messages(), conversation().messages());
 }
 
 /// Runs a future to its end on this thread: the least an executor can be.

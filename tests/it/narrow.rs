@@ -303,6 +303,31 @@ fn an_edit_of_what_the_model_guessed_is_written_again_behind_a_look() {
 }
 
 #[test]
+fn a_line_that_the_request_does_not_speak_of_is_left_alone() {
+    let (guessed, other) = (("port: 80", "port: 90"), ("host = \"a\"", "host = \"b\""));
+    let lines = |run: &Run| run.content("config/app.toml").lines().map(str::to_owned).collect::<Vec<_>>();
+    let told = edited(&[guessed, other], agent::Options::default());
+    assert!(
+        lines(&told).contains(&other.0.to_owned()),
+        "lines with a port are left: {:?}",
+        told.outcome.calls
+    );
+    let asked = |request: &str, new: &str| {
+        let edit = |old: &str, new: &str| {
+            ("edit_file", json!({"path": "config/app.toml", "old_text": old, "new_text": new}))
+        };
+        let says = [edit("port: 80", "port: 90"), edit(other.0, new)];
+        run_of(&Policy::default_for(Mode::Edit), request, &says, agent::Options::default())
+    };
+    let silent = asked("Put config/app.toml right: 90, please.", "host = \"b\"");
+    assert_eq!(came_to(&silent).0, ["read_file", "edit_file"]);
+    assert!(lines(&silent).contains(&other.0.to_owned()), "{:?}", silent.outcome.calls);
+    assert_eq!(silent.outcome.calls.last().map(|call| call.status), Some(Status::Failed));
+    let control = asked("Put config/app.toml right: 90, please.", "host = 90");
+    assert!(lines(&control).contains(&"host = 90".to_owned()), "{:?}", control.outcome.calls);
+}
+
+#[test]
 fn a_name_in_place_of_its_value_is_written_again_as_the_whole_line() {
     let name = ("port_of_b", "90");
     let line = ("port_of_b", "port_of_b = 90");

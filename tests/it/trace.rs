@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::Map;
-use toolgate::agent::{self, Agent, Approval};
+use toolgate::agent::{self, Agent, Approval, ContextPolicy};
 use toolgate::engine::{self, Cancel, Engine, LocalEngine, Sampling};
 use toolgate::tools::{Args, Effect, Registry, Rewrite, Tool, ToolResult, typed};
 use toolgate::trace::{End, Header, Line, Model, Outcome, Record, Recorded, Recorder, Replay};
@@ -85,8 +85,19 @@ fn record(
     options: agent::Options,
     task: &str,
 ) -> PathBuf {
+    let transcript = Transcript::new().with(Message::User(task.to_owned()));
+    record_of(directory, engine, registry, options, transcript)
+}
+
+/// The same for a run that goes on from a conversation.
+fn record_of(
+    directory: &Path,
+    engine: Arc<dyn Engine>,
+    registry: Registry,
+    options: agent::Options,
+    mut transcript: Transcript,
+) -> PathBuf {
     let file = directory.join("run.jsonl");
-    let mut transcript = Transcript::new().with(Message::User(task.to_owned()));
     let model = Model::default().name(engine.name().to_owned());
     let header =
         Header::new(model, serde_json::Value::Null, engine.as_ref(), &registry, &options, &transcript);
@@ -95,6 +106,30 @@ fn record(
     agent.run(&mut transcript, &Cancel::default(), &mut |event| recorder.see(&event)).unwrap();
     recorder.finish().unwrap();
     file
+}
+
+#[test]
+fn a_summary_is_in_the_record_and_replays_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+        .context(8_000)
+        .on("Summarize this conversation", "They meet at the mill.")
+        .on("And when?", "At noon.");
+    let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+    let engine = Arc::new(LocalEngine::new("scripted", model, dialogue, engine::Options::default()));
+    let transcript = Transcript::new()
+        .with(Message::User("Where do we meet? ".repeat(500)))
+        .with(Message::answer("At the mill."))
+        .with(Message::User("And when?".into()));
+    let options = agent::Options::default().context_policy(ContextPolicy::Summarize);
+    let file = record_of(directory.path(), engine, Registry::new(), options, transcript);
+    let record = Record::read(&file).unwrap();
+    assert!(std::fs::read_to_string(&file).unwrap().contains("They meet at the mill."));
+    let replayed = Replay::new(&record).run().unwrap();
+    assert_eq!((replayed.difference, replayed.turns), (None, record.turns.len()));
+    let mut trimmed = record;
+    trimmed.header.context_policy = ContextPolicy::Trim;
+    assert!(Replay::new(&trimmed).run().unwrap().difference.is_some(), "control: it was another run");
 }
 
 fn script() -> Vec<String> {

@@ -18,8 +18,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The models that `scripts/test` pulls.
-const PULLED: [&str; 2] = ["smollm2-135m", "qwen2.5-coder-0.5b"];
+/// The models that `scripts/test` fetches.
+const PULLED: [&str; 3] = ["smollm2-135m", "qwen2.5-coder-0.5b", "gemma3-270m"];
 
 /// Skips something that `scripts/test` does not provide.
 pub(crate) fn optional(how: &str) {

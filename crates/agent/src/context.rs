@@ -1,12 +1,137 @@
 //! Making a transcript fit: what to give up when the prompt is longer than the model's context.
 //!
-//! Invariant: the system prompt, the task and the newest turn stay. What is left out stays in the caller's transcript;
-//! this works on the copy that the model is shown.
+//! Invariant: the system prompt, the task and the newest turn stay. What is left out stays in the caller's transcript: that is done to the
+//! copy that the model is shown. A summary takes the place of earlier turns in the transcript itself, so that it is written once.
 
-use toolgate_chat::{Message, Transcript};
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use toolgate_chat::notes::with_note;
+use toolgate_chat::{Message, ToolChoice, Transcript};
+use toolgate_engine::{self as engine, Cancel, TurnRequest};
+use toolgate_infer::{Stats, StopReason};
+
+use crate::{Agent, Error, Event};
+
+/// What becomes of a conversation that is longer than the model's context.
+///
+/// ```
+/// use toolgate_agent::{ContextPolicy, Options};
+/// let options = Options::default().context_policy(ContextPolicy::Summarize);
+/// assert_eq!(Options::default().context_policy, ContextPolicy::Trim);
+/// # assert_eq!(options.context_policy, ContextPolicy::Summarize);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ContextPolicy {
+    /// The model is shown less of it: long results cut, then without the oldest turns, then without the oldest calls. The transcript stays
+    /// as it is.
+    #[default]
+    Trim,
+    /// The model first writes a summary of the turns before the present request. It takes their place, in the caller's transcript, too.
+    /// Where that is not enough, or there are none, the model is shown less, as with `Trim`.
+    Summarize,
+    /// The run ends with an error that has the numbers.
+    Error,
+}
+
+/// Tokens of a summary at most.
+const SUMMARY_TOKENS: usize = 320;
+/// Characters of each message that are summarized, at first. Where that is too long, half as many, as long as there are so many.
+const SUMMARIZED: usize = 4_000;
+const LEAST_SUMMARIZED: usize = 60;
+/// What the model is told to do with the conversation behind it.
+const ASKED: &str = "Summarize this conversation for whoever goes on with it: what was asked, what was found, what was changed, and what is \
+    open. Keep names, numbers and paths. At most 150 words.";
 
 /// Results shorter than this are not worth cutting.
 const SHORTEST_CUT: usize = 400;
+
+/// Has the model summarize the turns before the present request, and puts the summary in their place. Returns whether it did.
+pub(super) fn summarize(
+    agent: &Agent,
+    transcript: &mut Transcript,
+    cancel: &Cancel,
+    stats: &mut Stats,
+    events: &mut dyn FnMut(Event),
+) -> Result<bool, Error> {
+    let Some(earlier) = earlier(transcript) else { return Ok(false) };
+    let messages = transcript.messages().get(earlier.clone()).unwrap_or_default();
+    let sampling = agent.options.sampling.clone().max_tokens(SUMMARY_TOKENS);
+    let mut most = SUMMARIZED;
+    while most >= LEAST_SUMMARIZED {
+        let asked = Message::User(format!("{ASKED}\n\n{}", told(messages, most)));
+        let asked = Transcript::new().with(asked);
+        let request = TurnRequest::new(&asked, &[], &sampling).choice(ToolChoice::None);
+        let turn = match agent.engine.turn(&request, cancel, &mut |_| ()) {
+            Ok(turn) => turn,
+            Err(error) if error.kind() == engine::Kind::Overflow => {
+                most /= 2;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        *stats += &turn.stats;
+        let summary = turn.parsed.content.unwrap_or_default().trim().to_owned();
+        if turn.stop == StopReason::Cancelled || summary.is_empty() {
+            return Ok(false);
+        }
+        let messages = earlier.len();
+        replace(transcript, earlier, &summary);
+        events(Event::Summarized { messages, summary });
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// The messages before the present request, but for the system prompt.
+fn earlier(transcript: &Transcript) -> Option<Range<usize>> {
+    let messages = transcript.messages();
+    let task = messages.iter().rposition(|message| matches!(message, Message::User(_)))?;
+    let first = messages.iter().position(|message| !matches!(message, Message::System(_)))?;
+    (first < task).then_some(first..task)
+}
+
+/// Messages as plain text, at most so many characters of each.
+fn told(messages: &[Message], most: usize) -> String {
+    let mut text = String::new();
+    let mut tell = |who: &str, said: &str| {
+        let shown: String = said.chars().take(most).collect();
+        let more = if shown.len() < said.len() { " …" } else { "" };
+        let _ = writeln!(text, "{who}: {shown}{more}");
+    };
+    for message in messages {
+        match message {
+            Message::System(said) => tell("System", said),
+            Message::User(said) => tell("User", said),
+            Message::Assistant { content, calls, .. } => {
+                for call in calls {
+                    let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
+                    tell(&format!("Called {}", call.name), &arguments);
+                }
+                if let Some(content) = content {
+                    tell("Assistant", content);
+                }
+            }
+            Message::Tool(replies) => {
+                for reply in replies {
+                    tell(if reply.is_error { "Error" } else { "Result" }, &reply.content);
+                }
+            }
+        }
+    }
+    text
+}
+
+/// Puts a summary in front of the request, in the place of these messages.
+fn replace(transcript: &mut Transcript, earlier: Range<usize>, summary: &str) {
+    remove(transcript, earlier.start, earlier.end);
+    if let Some(Message::User(task)) = transcript.messages_mut().get_mut(earlier.start) {
+        *task = with_note(summary, task);
+    }
+}
 
 /// Makes a transcript shorter by one step and says how; `None` if nothing is left to give up.
 ///
@@ -103,6 +228,33 @@ mod tests {
         let Some(Message::Tool(replies)) = transcript.last() else { panic!("no results") };
         assert_eq!(replies.first().map(|r| r.content.as_str()), Some("short"));
         assert!(replies.last().is_some_and(|r| r.content.contains("cut to fit")));
+    }
+
+    #[test]
+    fn a_summary_takes_the_place_of_earlier_turns() {
+        let call = ToolCall::new("read_file", serde_json::Map::new());
+        let mut transcript = Transcript::from_iter([
+            Message::System("be brief".into()),
+            Message::User("Read a.txt".into()),
+            Message::calls([call.clone()]),
+            Message::Tool(vec![ToolReply::ok(&call, "ééé")]),
+            Message::answer("It has three letters."),
+            Message::User("And now?".into()),
+            Message::answer("half an answer"),
+        ]);
+        assert_eq!(earlier(&transcript), Some(1..5));
+        let messages = transcript.messages().get(1..5).unwrap_or_default();
+        let whole = "User: Read a.txt\nCalled read_file: {}\nResult: ééé\nAssistant: It has three letters.\n";
+        assert_eq!(told(messages, 100), whole);
+        assert!(told(messages, 2).contains("Result: éé …\n"), "{}", told(messages, 2));
+        replace(&mut transcript, 1..5, "a.txt has three letters");
+        assert_eq!(transcript.len(), 3);
+        assert!(
+            transcript
+                .question()
+                .is_some_and(|task| task.contains("three letters") && task.ends_with("And now?"))
+        );
+        assert_eq!(earlier(&transcript), None, "there is nothing more to summarize");
     }
 
     #[test]

@@ -105,6 +105,13 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// A summary has taken the place of earlier messages ([`ContextPolicy::Summarize`](crate::ContextPolicy::Summarize)).
+    Summarized {
+        /// How many they were.
+        messages: usize,
+        /// The summary, as the model wrote it.
+        summary: String,
+    },
     /// Which hints steered the run: without one of them its advice, an answer or a call would have been another. Only of a run that is
     /// to tell it ([`Options::tells_steering`](crate::Options::tells_steering)), before its end.
     Steered {

@@ -26,6 +26,7 @@ pub mod trace;
 
 pub use approval::{Approval, Asked, Request};
 pub use background::{Finished, Running};
+pub use context::ContextPolicy;
 pub use error::{Error, Kind};
 pub use event::{CallRecord, Event, Final, StopReason};
 pub use hints::Hints;
@@ -251,6 +252,7 @@ impl Run<'_> {
             } else if let Some(wanted) = &self.wanted {
                 choice = wanted.choice();
             }
+            let guess = self.wanted.as_ref().and_then(Wanted::guess);
             let mut turn = match self.turn(&choice, closing, if is_stuck { stuck } else { 0 }) {
                 Ok(turn) => turn,
                 Err(error) if error.kind() == Kind::Cancelled => {
@@ -262,6 +264,9 @@ impl Run<'_> {
                 }
                 Err(error) => return Err(error),
             };
+            if let Some(guess) = guess {
+                self.put_back(guess, &mut turn);
+            }
             // A call that is written again needs a turn, and so does the answer.
             if iteration + 2 <= options.max_iterations
                 && let Some(instead) = self.instead(&turn)
@@ -335,11 +340,13 @@ impl Run<'_> {
         // A model that nobody leads may repeat itself, and makes as many calls as it likes.
         let completed = if agent.is_led { self.completed.calls() } else { &[] };
         let parallel = options.parallel.or(agent.is_led.then_some(NonZeroUsize::MIN));
-        let mut shorter: Option<Transcript> = (left_out > 0).then(|| {
+        let without_last = |transcript: &Transcript| -> Option<Transcript> {
             // A turn is two messages: the calls, and what came of them.
-            let kept = self.transcript.len().saturating_sub(2 * left_out);
-            self.transcript.iter().take(kept).cloned().collect()
-        });
+            let kept = transcript.len().saturating_sub(2 * left_out);
+            (left_out > 0).then(|| transcript.iter().take(kept).cloned().collect())
+        };
+        let mut shorter = without_last(self.transcript);
+        let mut may_summarize = options.context_policy == ContextPolicy::Summarize;
         loop {
             let transcript = shorter.as_ref().unwrap_or(self.transcript);
             let checked = Checked(&agent.registry);
@@ -363,7 +370,16 @@ impl Run<'_> {
                     self.quote(&mut turn, &offers);
                     return Ok(turn);
                 }
-                Err(error) if error.kind() == engine::Kind::Overflow => {
+                Err(error)
+                    if error.kind() == engine::Kind::Overflow
+                        && options.context_policy != ContextPolicy::Error =>
+                {
+                    if std::mem::take(&mut may_summarize)
+                        && context::summarize(agent, self.transcript, self.cancel, &mut self.stats, events)?
+                    {
+                        shorter = without_last(self.transcript);
+                        continue;
+                    }
                     let shown = shorter.get_or_insert_with(|| self.transcript.clone());
                     let Some(how) = context::shorten(shown) else { return Err(error.into()) };
                     (self.events)(Event::Retry { why: format!("{error}; {how}") });

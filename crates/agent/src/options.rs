@@ -7,7 +7,7 @@ use toolgate_chat::ToolChoice;
 use toolgate_engine::Sampling;
 use toolgate_infer::Stats;
 
-use crate::{Approval, Hints};
+use crate::{Approval, ContextPolicy, Hints};
 
 /// How a run goes.
 ///
@@ -45,6 +45,8 @@ pub struct Options {
     /// Whether an answer may quote, as such, what calls gave back and it says nothing of. Default true. Programs that take an answer for
     /// the model's own text leave it out.
     pub quotes: bool,
+    /// What becomes of a conversation that is longer than the model's context. Default: the model is shown less of it.
+    pub context_policy: ContextPolicy,
     /// Whether a run tells which hints steered it ([`Event::Steered`](crate::Event::Steered)). Default false: to know, each is left
     /// out once a turn.
     pub tells_steering: bool,
@@ -60,6 +62,7 @@ toolgate_chat::setters! { Options  {
     constrain_arguments: bool,
     hints: Hints,
     quotes: bool,
+    context_policy: ContextPolicy,
     tells_steering: bool,
 } }
 
@@ -127,6 +130,7 @@ impl Default for Options {
             constrain_arguments: true,
             hints: Hints::auto(),
             quotes: true,
+            context_policy: ContextPolicy::default(),
             tells_steering: false,
         }
     }

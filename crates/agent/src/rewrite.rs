@@ -1,10 +1,14 @@
 //! A call that would fail, or do something else than it says, is written again behind a look at what it is about.
 //!
-//! Why: asked to change a value, a small model guesses the line of a file that it has not read.
+//! Why: asked to change a value, a small model guesses the line of a file that it has not read. What guessed once may guess again: so
+//! the request has a say in what is written then.
 //!
 //! Invariant: nothing but the call that the model itself wrote is written again.
 
-use toolgate_chat::{ToolCall, ToolChoice, ToolName, ToolSpec};
+use std::collections::BTreeSet;
+
+use toolgate_chat::notes::without_notes;
+use toolgate_chat::{ToolCall, ToolChoice, ToolName, ToolSpec, Transcript};
 use toolgate_engine::Turn;
 use toolgate_tools::{Choices, held_to};
 
@@ -12,18 +16,57 @@ use crate::{Event, Run};
 
 /// How often calls are written again until something changes.
 const MOST_TIMES: usize = 2;
+/// Letters that words must have in common to be akin, as `receive` and `recieve`, or `port` and `ports` are.
+const GRAM: usize = 3;
 
 /// A call that the next turn is to write again.
 pub(super) struct Wanted {
     tool: ToolName,
     /// What is left of its arguments.
     choices: Vec<(&'static str, Choices)>,
+    /// The call in whose place it is written, where that guessed what it is about.
+    guess: Option<Guess>,
+}
+
+/// A call that was a guess: what is left of its arguments is more than one value.
+#[derive(Clone)]
+pub(super) struct Guess {
+    call: ToolCall,
+    held: Vec<&'static str>,
 }
 
 impl Wanted {
+    /// What is left of a call's arguments, and of those the values that the request speaks of, where it speaks of some.
+    fn new(
+        tool: ToolName,
+        call: ToolCall,
+        mut choices: Vec<(&'static str, Choices)>,
+        request: &BTreeSet<String>,
+    ) -> Self {
+        let held = choices.iter().map(|(parameter, _)| *parameter).collect();
+        let is_guess = choices.iter().any(|(_, choices)| only(choices).is_none());
+        // The name of a file tells nothing of its lines.
+        let known: BTreeSet<String> =
+            choices.iter().filter_map(|(_, choices)| only(choices)).flat_map(grams).collect();
+        let told = request - &known;
+        for (_, choices) in &mut choices {
+            let Choices::Among { texts, beginnings } = choices else { continue };
+            let is_told = |text: &String| grams(text).any(|gram| told.contains(&gram));
+            if beginnings.is_empty() && texts.len() > 1 && texts.iter().any(is_told) {
+                texts.retain(is_told);
+            }
+        }
+        Self { tool, choices, guess: is_guess.then_some(Guess { call, held }) }
+    }
+
     /// All that the turn may call.
     pub(super) fn choice(&self) -> ToolChoice {
         ToolChoice::Only(vec![self.tool.clone()])
+    }
+
+    /// The call in whose place it is written, where that was a guess.
+    pub(super) fn guess(&self) -> Option<Guess> {
+        self.guess.clone()
     }
 
     /// Holds the arguments of its tool to what is left of them.
@@ -31,6 +74,19 @@ impl Wanted {
         if let Some(spec) = specs.iter_mut().find(|spec| spec.name == self.tool) {
             *spec = held_to(spec.clone(), &self.choices);
         }
+    }
+}
+
+impl Guess {
+    /// Whether a call that was written in its place says something new, of which the request says nothing.
+    fn is_followed_by_another(&self, call: &ToolCall, request: &BTreeSet<String>) -> bool {
+        let grams_of = |is_held: bool| -> BTreeSet<String> {
+            let arguments = call.arguments.iter();
+            let meant = arguments.filter(|(name, _)| self.held.contains(&name.as_str()) == is_held);
+            meant.filter_map(|(_, value)| value.as_str()).flat_map(grams).collect()
+        };
+        let new = &grams_of(false) - &grams_of(true);
+        !new.is_empty() && new.is_disjoint(request)
     }
 }
 
@@ -58,7 +114,7 @@ impl Run<'_> {
         let tool = ToolName::new(&call.name).ok()?;
         self.steered.note([hint]);
         (self.events)(Event::Retry { why: format!("{}: {}; it is written again", call.name, rewrite.why) });
-        self.wanted = Some(Wanted { tool, choices: rewrite.choices });
+        self.wanted = Some(Wanted::new(tool, call.clone(), rewrite.choices, &said(self.transcript)));
         self.rewritten.push(call.clone());
         Some(match rewrite.look.filter(|look| self.completed.times(look) == 0) {
             // Results are tied to calls by their ids, and a replay has those of the record.
@@ -66,4 +122,42 @@ impl Run<'_> {
             None => Instead::Nothing,
         })
     }
+
+    /// Puts the guess back in the place of a call that would change something else than was asked for. It fails, and the model is told why.
+    pub(super) fn put_back(&mut self, guess: Guess, turn: &mut Turn) {
+        let [call] = turn.parsed.calls.as_mut_slice() else { return };
+        if guess.is_followed_by_another(call, &said(self.transcript)) {
+            let why =
+                format!("{}: the request says nothing of what it would write; the first is made", call.name);
+            (self.events)(Event::Retry { why });
+            *call = guess.call.with_id(call.id.clone());
+        }
+    }
+}
+
+/// The one value that is left.
+fn only(choices: &Choices) -> Option<&str> {
+    match choices {
+        Choices::Among { texts, beginnings } if beginnings.is_empty() => match texts.as_slice() {
+            [text] => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What the request of a conversation is about.
+fn said(transcript: &Transcript) -> BTreeSet<String> {
+    grams(&without_notes(transcript.question().unwrap_or_default())).collect()
+}
+
+/// The runs of three letters or digits of its words, and its shorter words.
+fn grams(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.flat_map(|word| {
+        let letters: Vec<char> = word.to_lowercase().chars().collect();
+        let runs: Vec<String> =
+            letters.windows(GRAM.min(letters.len())).map(|run| run.iter().collect()).collect();
+        runs
+    })
 }

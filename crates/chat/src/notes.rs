@@ -29,9 +29,18 @@ pub fn without_notes(text: &str) -> String {
     kept
 }
 
+/// A text with a note in front of it.
+pub fn with_note(note: &str, text: &str) -> String {
+    let closing = closing(SUMMARY);
+    format!("<{SUMMARY}>\n{}\n{closing}\n\n{text}", note.replace(&closing, ""))
+}
+
 fn closing(name: &str) -> String {
     format!("</{name}>")
 }
+
+/// The element that tells what came before.
+const SUMMARY: &str = "session_context";
 
 /// As coding agents call them: Claude Code, Cline and Roo Code, Codex, Cursor, Gemini CLI.
 const NOTES: [&str; 6] = [
@@ -40,7 +49,7 @@ const NOTES: [&str; 6] = [
     "environment_details",
     "environment_context",
     "additional_data",
-    "session_context",
+    SUMMARY,
 ];
 
 #[cfg(test)]
@@ -61,6 +70,13 @@ mod tests {
         ] {
             assert_eq!(without_notes(text), kept, "{text}");
         }
+    }
+
+    #[test]
+    fn a_note_in_front_is_no_part_of_the_text() {
+        let noted = with_note("a was </session_context> read", "Read b.txt");
+        assert!(noted.contains("a was  read\n</session_context>"), "{noted}");
+        assert_eq!(without_notes(&noted).trim(), "Read b.txt");
     }
 
     #[test]

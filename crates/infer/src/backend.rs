@@ -238,6 +238,12 @@ pub trait Backend {
         None
     }
 
+    /// Whether a sequence that was restored from a saved state can be cut anywhere. If not, as with sliding windows, a state stands for all
+    /// of its tokens, or for all but the last.
+    fn cuts_saved(&self) -> bool {
+        true
+    }
+
     /// The state of the current sequence as bytes; none where it cannot be saved at the moment.
     ///
     /// # Errors
@@ -334,6 +340,9 @@ macro_rules! forward {
             }
             fn state_key(&self) -> Option<String> {
                 (**self).state_key()
+            }
+            fn cuts_saved(&self) -> bool {
+                (**self).cuts_saved()
             }
             fn save(&mut self) -> Result<Option<Vec<u8>>, Error> {
                 (**self).save()

@@ -41,6 +41,16 @@ struct Kept {
 struct State {
     tokens: Vec<TokenId>,
     bytes: Arc<Vec<u8>>,
+    /// Whether it stands for each beginning of its tokens.
+    cuts: bool,
+}
+
+impl State {
+    /// The tokens of `prompt` that it can stand for.
+    fn held(&self, prompt: &[TokenId]) -> usize {
+        let common = common_len(&self.tokens, prompt);
+        if self.cuts || common + 1 >= self.tokens.len() { common } else { 0 }
+    }
 }
 
 impl KvCache {
@@ -62,28 +72,30 @@ impl KvCache {
     /// Tokens of the longest beginning that a state shares with `prompt`.
     pub(crate) fn held(&self, prompt: &[TokenId]) -> usize {
         let kept = self.lock();
-        kept.states.iter().map(|state| common_len(&state.tokens, prompt)).max().unwrap_or(0)
+        kept.states.iter().map(|state| state.held(prompt)).max().unwrap_or(0)
     }
 
     /// The state that shares the longest beginning with `prompt`, with all of its own tokens.
     pub(crate) fn find(&self, prompt: &[TokenId]) -> Option<(Vec<TokenId>, Arc<Vec<u8>>)> {
         let mut kept = self.lock();
-        let lengths = kept.states.iter().map(|state| common_len(&state.tokens, prompt)).enumerate();
-        let (at, _) = lengths.max_by_key(|&(_, common)| common)?;
+        let lengths = kept.states.iter().map(|state| state.held(prompt)).enumerate();
+        let (at, _) = lengths.max_by_key(|&(_, held)| held)?;
         let state = kept.states.remove(at);
         let found = (state.tokens.clone(), state.bytes.clone());
         kept.states.push(state);
         Some(found)
     }
 
-    /// Keeps a state, in place of states of a beginning of its tokens. A state larger than the limit is not kept.
-    pub(crate) fn put(&self, tokens: Vec<TokenId>, bytes: Vec<u8>) {
+    /// Keeps a state. If it `cuts`, it stands for each beginning of its tokens, and takes the place of their states. A state larger than
+    /// the limit is not kept.
+    pub(crate) fn put(&self, tokens: Vec<TokenId>, bytes: Vec<u8>, cuts: bool) {
         let mut kept = self.lock();
         if bytes.len() > kept.most {
             return;
         }
-        kept.states.retain(|state| !tokens.starts_with(&state.tokens));
-        kept.states.push(State { tokens, bytes: Arc::new(bytes) });
+        kept.states
+            .retain(|state| if cuts { !tokens.starts_with(&state.tokens) } else { state.tokens != tokens });
+        kept.states.push(State { tokens, bytes: Arc::new(bytes), cuts });
         while kept.bytes() > kept.most {
             kept.states.remove(0);
         }
@@ -118,24 +130,38 @@ mod tests {
     #[test]
     fn the_state_used_longest_ago_gives_way_to_the_bound() {
         let cache = KvCache::new(10);
-        cache.put(vec![1, 1], vec![0; 4]);
-        cache.put(vec![2, 2, 2], vec![0; 4]);
+        cache.put(vec![1, 1], vec![0; 4], true);
+        cache.put(vec![2, 2, 2], vec![0; 4], true);
         assert_eq!(cache.find(&[1, 1, 5]).unwrap().0, [1, 1]);
-        cache.put(vec![3; 4], vec![0; 6]);
+        cache.put(vec![3; 4], vec![0; 6], true);
         assert_eq!((lengths(&cache), cache.bytes()), (vec![2, 4], 10), "2 2 2 was used longest ago");
-        cache.put(vec![4; 5], vec![0; 11]);
+        cache.put(vec![4; 5], vec![0; 11], true);
         assert_eq!(lengths(&cache), [2, 4], "one that is larger than the bound costs no other its place");
     }
 
     #[test]
     fn a_state_stands_for_what_its_tokens_begin_with() {
         let cache = KvCache::new(100);
-        cache.put(vec![1, 2], vec![0; 2]);
-        cache.put(vec![1, 2, 3], vec![0; 3]);
-        cache.put(vec![1, 2, 4], vec![0; 3]);
+        cache.put(vec![1, 2], vec![0; 2], true);
+        cache.put(vec![1, 2, 3], vec![0; 3], true);
+        cache.put(vec![1, 2, 4], vec![0; 3], true);
         assert_eq!((lengths(&cache), cache.bytes()), (vec![3, 3], 6));
         assert_eq!((cache.held(&[1, 2]), cache.held(&[1, 2, 4, 5]), cache.held(&[2])), (2, 3, 0));
         cache.forget(&[1, 2, 4]);
         assert_eq!(cache.held(&[1, 2, 4, 5]), 2);
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_cut_stands_for_all_of_its_tokens_but_the_last() {
+        let cache = KvCache::new(100);
+        cache.put(vec![1, 2], vec![0; 2], false);
+        cache.put(vec![1, 2, 3, 4], vec![0; 4], false);
+        assert_eq!((lengths(&cache), cache.bytes()), (vec![2, 4], 6), "each stands for itself");
+        let held =
+            [&[1, 2, 3, 4, 5][..], &[1, 2, 3, 5], &[1, 2, 5], &[1, 5], &[5]].map(|prompt| cache.held(prompt));
+        assert_eq!(held, [4, 3, 2, 1, 0]);
+        assert_eq!(cache.find(&[1, 2, 5]).unwrap().0, [1, 2]);
+        cache.put(vec![1, 2], vec![0; 3], false);
+        assert_eq!(cache.bytes(), 7, "it takes the place of the same");
     }
 }

@@ -519,7 +519,7 @@ impl<B: Backend> Session<B> {
             return Ok(());
         }
         if let Some(state) = self.backend.save()? {
-            cache.put(self.tokens.clone(), state);
+            cache.put(self.tokens.clone(), state, self.backend.cuts_saved());
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use toolgate_grammar::{TokenId, Vocabulary};
 use toolgate_infer::{Attention, Backend, Footprint, Rows, Specials};
 
 use crate::context::{Context, Part, SEQUENCES, failed};
+use crate::load::Memory;
 use crate::scheduler::{Scheduler, Slot};
 use crate::{ContextOptions, Error, Kind, Model};
 
@@ -94,7 +95,7 @@ impl LlamaBackend {
         options: &ContextOptions,
         conversations: usize,
     ) -> std::result::Result<Vec<Self>, Error> {
-        if !model.remembers_all() {
+        if model.memory() == Memory::Summary {
             let message = "this model's memory cannot be shared between conversations: take one at a time";
             return Err(Error::new(Kind::Context, message));
         }
@@ -271,6 +272,10 @@ impl Backend for LlamaBackend {
 
     fn state_key(&self) -> Option<String> {
         self.facts.state_key.clone()
+    }
+
+    fn cuts_saved(&self) -> bool {
+        self.model.memory() == Memory::All
     }
 
     fn save(&mut self) -> Result<Option<Vec<u8>>> {

@@ -27,7 +27,7 @@ pub(crate) struct Plan {
     pub(crate) batch_len: u32,
     pub(crate) threads: usize,
     /// Whether the sequences share their cells.
-    pub(crate) shared: bool,
+    pub(crate) shares_cells: bool,
 }
 
 impl Plan {
@@ -43,7 +43,7 @@ impl Plan {
             .with_n_batch(self.batch_len)
             .with_n_ubatch(self.batch_len)
             .with_n_seq_max(count)
-            .with_kv_unified(self.shared)
+            .with_kv_unified(self.shares_cells)
             .with_n_threads(threads)
             .with_n_threads_batch(threads)
             .with_type_k(cached(attention.keys.unwrap_or(CacheType::F16)))
@@ -61,9 +61,9 @@ impl Plan {
         let lock = inner.making_context.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let context = inner.model.new_context(llama_cpp(), params).map_err(|error| {
             let conversations = self.sequences / crate::context::SEQUENCES;
-            let several = match self.shared {
-                true => format!(" for each of {conversations} conversations"),
-                false => String::new(),
+            let several = match conversations {
+                ..=1 => String::new(),
+                _ => format!(" for each of {conversations} conversations"),
             };
             let types = match *attention == Attention::default() {
                 true => "",

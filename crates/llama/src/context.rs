@@ -16,6 +16,7 @@ use toolgate_infer::{Attention, CacheType, FlashAttention, Kind as InferKind, Nu
 use crate::cells::{FIRST, Plan};
 use crate::costs::Costs;
 use crate::kernels::Kernels;
+use crate::load::Memory;
 use crate::texts::Texts;
 use crate::threads::physical_cores;
 use crate::{Error, Kind, Model, state};
@@ -111,6 +112,7 @@ pub(crate) struct Context {
     pub(crate) texts: Arc<Texts>,
     /// The conditions of saved states; none where states cannot be saved.
     pub(crate) state_key: Option<String>,
+    memory: Memory,
     /// Whether sequences have cells of their own. Then llama.cpp copies one by moving its keys and values.
     moves: bool,
     /// The last sequence that became a copy since the last evaluation. llama.cpp puts the copy off until the next one.
@@ -145,7 +147,11 @@ impl Context {
             let message = "values of fewer bits need flash attention: leave it on, or keep values as f16";
             return Err(Error::new(Kind::Context, message));
         }
-        let plan = Plan { numerics: options.numerics, attention, sequences, batch_len, threads, shared };
+        let memory = model.memory();
+        // Where cells are shared, llama.cpp writes over those that are behind the window of their sequence.
+        let shares_cells = shared && memory == Memory::All;
+        let plan =
+            Plan { numerics: options.numerics, attention, sequences, batch_len, threads, shares_cells };
         let grows = !(shared || is_gpu) && model.computes_alike_in_any_context();
         let cells = if grows { len.min(FIRST) } else { len };
         let context = plan.open(model, cells)?;
@@ -159,9 +165,9 @@ impl Context {
             Numerics::Exact | Numerics::Fast => batch_len,
         };
         // Only an exact context has choices to confirm.
-        let is_exact = options.numerics == Numerics::Exact && !shared && model.remembers_all();
+        let is_exact = options.numerics == Numerics::Exact && !shared && memory != Memory::Summary;
         let noise = kernels.noise.filter(|_| is_exact);
-        let state_key = model.remembers_all().then(|| {
+        let state_key = (memory != Memory::Summary).then(|| {
             let (version, system) = (state::LLAMA_CPP, state::system());
             let cells = if shared { ", shared cells" } else { "" };
             let layout = model.inner().layout;
@@ -189,7 +195,8 @@ impl Context {
             attention,
             texts: Arc::new(Texts::new(sequences)),
             state_key,
-            moves: !shared,
+            memory,
+            moves: !shares_cells,
             copied: None,
             costs: Costs::UNKNOWN,
         })
@@ -271,8 +278,8 @@ impl Context {
         self.inner.get_logits_ith(row)
     }
 
-    /// Cuts a sequence to `len` tokens if it has more. Where a part cannot be cut, as with recurrent models, it empties the
-    /// sequence, and the caller evaluates it again.
+    /// Cuts a sequence to `len` tokens if it has more. Where a part cannot be cut, as with recurrent models, or behind the state of a
+    /// window, it empties the sequence, and the caller evaluates it again.
     pub(crate) fn cut(&mut self, sequence: usize, len: usize) -> Result<(), toolgate_infer::Error> {
         if len < self.held(sequence) { self.erase(sequence, len) } else { Ok(()) }
     }
@@ -282,8 +289,8 @@ impl Context {
             |n: usize| u32::try_from(n).map_err(|error| failed("position is too large").because(error));
         let id = Some(number(sequence)?);
         let failed = |error| failed("cache could not be cut").because(error);
-        let is_cut =
-            len > 0 && self.inner.clear_kv_cache_seq(id, Some(number(len)?), None).map_err(failed)?;
+        let is_cut = self.texts.kept(sequence, len) > 0
+            && self.inner.clear_kv_cache_seq(id, Some(number(len)?), None).map_err(failed)?;
         if !is_cut {
             self.inner.clear_kv_cache_seq(id, None, None).map_err(failed)?;
         }
@@ -328,7 +335,7 @@ impl Context {
         // SAFETY: the buffer has the size that llama.cpp just asked for, and nothing was evaluated in between.
         let written =
             unsafe { self.inner.state_seq_get_data_ext(state.as_mut_ptr(), id, LlamaStateSeqFlags::empty()) };
-        Ok((written == size && state::check(&state, held)).then_some(state))
+        Ok((written == size && self.floor(&state, held).is_some()).then_some(state))
     }
 
     /// Restores a sequence from the state of `tokens`. Returns whether the sequence holds them now.
@@ -344,9 +351,10 @@ impl Context {
         }
         self.erase(sequence, 0)?;
         let len = tokens.len();
-        if self.state_key.is_none() || len > self.len || !state::check(state, len) {
+        let Some(floor) = self.floor(state, len).filter(|_| self.state_key.is_some() && len <= self.len)
+        else {
             return Ok(false);
-        }
+        };
         self.grow(len)?;
         let id = i32::try_from(sequence).map_err(|error| failed("no such sequence").because(error))?;
         // SAFETY: llama.cpp reads within the slice it is given and holds what it reads against the shapes of its cache;
@@ -357,8 +365,12 @@ impl Context {
             self.erase(sequence, 0)?;
             return Ok(false);
         }
-        self.texts.set(sequence, tokens);
+        self.texts.set(sequence, tokens, floor);
         Ok(true)
+    }
+
+    fn floor(&self, state: &[u8], len: usize) -> Option<usize> {
+        state::floor(state, len, self.memory == Memory::Window)
     }
 }
 

@@ -47,7 +47,8 @@ impl Layout {
     }
 }
 
-/// Loads `path`. `progress` gets the part loaded so far, and returns whether to go on. None where llama.cpp gives up.
+/// Loads `path`, and tells what the model's memory has of a sequence. `progress` gets the part loaded so far, and returns whether to go
+/// on. None where llama.cpp gives up.
 #[expect(unsafe_code, reason = "llama-cpp-2 has no setters for `use_extra_bufts` and `load_mode`")]
 pub(crate) fn load_file(
     _running: &LlamaCpp,
@@ -57,7 +58,7 @@ pub(crate) fn load_file(
     place: &Place,
     placement: &Placement,
     progress: &mut dyn FnMut(f32) -> bool,
-) -> Option<LlamaModel> {
+) -> Option<(LlamaModel, Memory)> {
     unsafe extern "C" fn report(part: f32, data: *mut c_void) -> bool {
         // SAFETY: `data` is the `progress` below, borrowed for as long as the load that calls this lasts.
         let progress = unsafe { &mut *data.cast::<&mut dyn FnMut(f32) -> bool>() };
@@ -95,8 +96,28 @@ pub(crate) fn load_file(
     };
     let model = std::ptr::NonNull::new(model)?;
     // SAFETY: in the pinned llama-cpp-2, `LlamaModel` is a transparent wrapper of a non-null `llama_model` pointer
-    // that it owns; this one is not null, was just made, and is given to no one else.
-    Some(unsafe { std::mem::transmute::<std::ptr::NonNull<llama_cpp_sys_2::llama_model>, LlamaModel>(model) })
+    // that it owns; this one is not null, was just made, and is given to no one else. llama.cpp reads a number of it before.
+    let (loaded, window) = unsafe {
+        let window = llama_cpp_sys_2::llama_model_n_swa(model.as_ptr());
+        (std::mem::transmute::<std::ptr::NonNull<llama_cpp_sys_2::llama_model>, LlamaModel>(model), window)
+    };
+    let memory = match () {
+        () if loaded.is_recurrent() || loaded.is_hybrid() => Memory::Summary,
+        () if window > 0 => Memory::Window,
+        () => Memory::All,
+    };
+    Some((loaded, memory))
+}
+
+/// What the memory of a model has of the tokens of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// Keys and values of each.
+    All,
+    /// The same, of which some layers see the last ones alone. A saved state has only these for them.
+    Window,
+    /// A summary, in some layers or in all: it cannot be cut.
+    Summary,
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use toolgate_infer::{Attention, CacheType, Placement, Specials, Untrained};
 use crate::ContextOptions;
 use crate::backend::LlamaBackend;
 use crate::devices::Place;
-use crate::load::{Layout, load_file};
+use crate::load::{Layout, Memory, load_file};
 use crate::marks::Marks;
 use crate::{Error, Kind, gguf, processor};
 
@@ -98,6 +98,7 @@ pub struct Model {
 pub(crate) struct Inner {
     pub(crate) model: LlamaModel,
     load: Load,
+    memory: Memory,
     pub(crate) layout: Layout,
     pub(crate) place: Place,
     /// The bytes that the tokenizer puts in front of a text that begins a sequence; empty for most.
@@ -154,7 +155,7 @@ impl Model {
                 cancelled |= stop;
                 !stop
             });
-        let model = model.ok_or_else(|| {
+        let (model, memory) = model.ok_or_else(|| {
             if cancelled {
                 Error::new(Kind::Cancelled, "loading was cancelled").at(path)
             } else {
@@ -176,7 +177,8 @@ impl Model {
         let marks = Arc::new(Marks::of(&vocabulary));
         let vocabulary = Arc::new(vocabulary);
         let making_context = Mutex::new(());
-        let inner = Inner { model, load: options.load, layout, place, prefix, untrained, making_context };
+        let inner =
+            Inner { model, load: options.load, memory, layout, place, prefix, untrained, making_context };
         Ok(Self { inner: Arc::new(inner), vocabulary, marks })
     }
 
@@ -322,7 +324,7 @@ impl Model {
     /// Bytes of a token's keys and values in a sequence; none where the model's memory is of another kind.
     pub(crate) fn token_bytes(&self, attention: &Attention) -> Option<u64> {
         // With latent attention the cache holds other values.
-        if !self.remembers_all() || self.number("attention.kv_lora_rank").is_some() {
+        if self.memory() == Memory::Summary || self.number("attention.kv_lora_rank").is_some() {
             return None;
         }
         let heads = self.number("attention.head_count")?;
@@ -341,18 +343,15 @@ impl Model {
         self.metadata(&format!("{architecture}.{key}"))?.parse().ok()
     }
 
-    /// Whether the model's memory holds keys and values of every token, and neither a window nor a summary of them.
-    pub(crate) fn remembers_all(&self) -> bool {
-        let architecture = self.metadata("general.architecture").unwrap_or_default();
-        let window = self.metadata(&format!("{architecture}.attention.sliding_window"));
-        let model = &self.inner.model;
-        !model.is_recurrent() && !model.is_hybrid() && window.is_none_or(|window| window == "0")
+    /// What its memory has of the tokens of a sequence.
+    pub(crate) fn memory(&self) -> Memory {
+        self.inner.memory
     }
 
     /// Whether it computes the same in contexts of any length. A model with a scaled context takes other factors for positions in a longer
     /// one. One that does not remember all cannot move from one context to another.
     pub(crate) fn computes_alike_in_any_context(&self) -> bool {
-        self.remembers_all() && self.number("rope.scaling.original_context_length").is_none()
+        self.memory() == Memory::All && self.number("rope.scaling.original_context_length").is_none()
     }
 
     /// Number of weights.

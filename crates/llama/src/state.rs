@@ -1,7 +1,9 @@
 //! The state of a sequence as llama.cpp writes it. This module checks it before it is saved, and before llama.cpp reads it.
 //!
-//! Invariant: a state that passes [`check`] describes the tokens at positions 0 to `len` and no others, one sequence
+//! Invariant: a state that has a [`floor`] describes the tokens at positions 0 to `len` and no others, one sequence
 //! each. llama.cpp checks the rest itself, against the shapes of its cache. A state that it refuses is not restored.
+
+use std::ops::Range;
 
 /// The first number of a state.
 const MAGIC: u32 = 0xaf14_3cd8;
@@ -22,46 +24,108 @@ pub(crate) fn system() -> String {
     text.to_string_lossy().trim().to_owned()
 }
 
-/// Whether a state has the layout of `len` tokens in a plain KV cache.
-pub(crate) fn check(state: &[u8], len: usize) -> bool {
-    cells(state).is_some_and(|cells| cells == len)
-}
-
-/// The number of cells in a state. The cells have to hold the positions from 0 on, each once. Where several sequences share
-/// the cells of a context, they come in any order.
-fn cells(state: &[u8]) -> Option<usize> {
-    let mut rest = state;
-    let mut next = || {
-        let (number, behind) = rest.split_first_chunk::<4>()?;
-        rest = behind;
-        Some(u32::from_le_bytes(*number))
-    };
-    if next()? != MAGIC {
+/// The fewest tokens that a sequence can be cut to behind this state of `len` tokens. None if it is the state of no such sequence.
+///
+/// The state of a model with a window has two caches: one for layers that see all tokens, and one for layers that see the last ones alone.
+/// llama.cpp leaves out of that what is behind the window. What is left is enough to evaluate the last token again.
+pub(crate) fn floor(state: &[u8], len: usize, has_window: bool) -> Option<usize> {
+    let mut state = Reader(state);
+    let (magic, _sequence) = (state.number()?, state.number()?);
+    if magic != MAGIC || state.cache(has_window)? != (0..len) {
         return None;
     }
-    let _sequence = next()?;
-    let streams = next()?;
-    // A sequence lies in one stream; the streams in front of it are empty.
-    for _ in 0..streams.min(MOST_STREAMS) {
-        let cells = next()?;
-        if cells == 0 {
-            continue;
-        }
-        let cells = usize::try_from(cells).ok()?;
-        if cells > state.len() / CELL {
-            return None;
-        }
-        let mut is_free = vec![true; cells];
-        for _ in 0..cells {
-            let (position, sequences, _sequence) = (next()?, next()?, next()?);
-            let place = is_free.get_mut(usize::try_from(position).ok()?)?;
-            if !std::mem::take(place) || sequences != 1 {
+    if !has_window {
+        return Some(0);
+    }
+    let window = state.cache(false)?;
+    if window.end != len {
+        return None;
+    }
+    Some(if window.start == 0 { 0 } else { len.saturating_sub(1) })
+}
+
+/// What is left to be read of a state.
+struct Reader<'s>(&'s [u8]);
+
+impl Reader<'_> {
+    fn number(&mut self) -> Option<u32> {
+        let (number, rest) = self.0.split_first_chunk::<4>()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*number))
+    }
+
+    fn long(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*number))
+    }
+
+    fn skip(&mut self, bytes: u64) -> Option<()> {
+        self.0 = self.0.get(usize::try_from(bytes).ok()?..)?;
+        Some(())
+    }
+
+    /// The positions of a cache. With `whole` it reads to the end of the cache, else only as far as the positions.
+    fn cache(&mut self, whole: bool) -> Option<Range<usize>> {
+        // A sequence lies in one stream; the others are empty.
+        let streams = self.number()?.min(MOST_STREAMS);
+        let mut positions = None;
+        for _ in 0..streams {
+            let cells = self.number()?;
+            if cells == 0 {
+                continue;
+            }
+            if positions.is_some() {
                 return None;
             }
+            positions = Some(self.positions(cells)?);
+            if !whole {
+                break;
+            }
+            self.values(cells)?;
         }
-        return Some(cells);
+        positions
     }
-    None
+
+    /// The positions of so many cells, one after the other without a gap. Where several sequences share the cells of a context, they
+    /// come in any order.
+    fn positions(&mut self, cells: u32) -> Option<Range<usize>> {
+        let cells = usize::try_from(cells).ok()?;
+        if cells > self.0.len() / CELL {
+            return None;
+        }
+        let mut found = Vec::with_capacity(cells);
+        for _ in 0..cells {
+            let (position, sequences, _sequence) = (self.number()?, self.number()?, self.number()?);
+            if sequences != 1 {
+                return None;
+            }
+            found.push(usize::try_from(position).ok()?);
+        }
+        found.sort_unstable();
+        let first = *found.first()?;
+        let is_whole = found.iter().enumerate().all(|(at, &position)| position == first + at);
+        is_whole.then_some(first..first + cells)
+    }
+
+    /// Skips the keys and values of so many cells.
+    fn values(&mut self, cells: u32) -> Option<()> {
+        let (are_turned, layers) = (self.number()?, self.number()?);
+        let (_turned_keys, _turned_values) = (self.number()?, self.number()?);
+        for _ in 0..layers {
+            let (_type, row) = (self.number()?, self.long()?);
+            self.skip(row.checked_mul(cells.into())?)?;
+        }
+        for _ in 0..layers {
+            let _type = self.number()?;
+            let row = match are_turned {
+                0 => self.long()?,
+                _ => u64::from(self.number()?).checked_mul(self.number()?.into())?,
+            };
+            self.skip(row.checked_mul(cells.into())?)?;
+        }
+        Some(())
+    }
 }
 
 /// Bytes that describe a cell.
@@ -73,6 +137,10 @@ const MOST_STREAMS: u32 = 256;
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
+
+    fn check(state: &[u8], len: usize) -> bool {
+        floor(state, len, false) == Some(0)
+    }
 
     fn state(streams: &[&[(u32, u32)]]) -> Vec<u8> {
         let mut numbers = vec![MAGIC, 0, u32::try_from(streams.len()).unwrap()];
@@ -98,6 +166,41 @@ mod tests {
         let whole = state(&[&[(0, 1), (1, 1)]]);
         for len in 0..whole.len() {
             assert!(!check(whole.get(..len).unwrap(), 2), "cut to {len} bytes");
+        }
+    }
+
+    /// A cache of one layer with two bytes a key and four a value, for sequence 1 of 2.
+    fn cache(positions: std::ops::Range<u32>, are_turned: bool) -> Vec<u8> {
+        let cells = u32::try_from(positions.len()).unwrap();
+        let mut numbers = vec![2, 0, cells];
+        numbers.extend(positions.flat_map(|position| [position, 1, 0]));
+        numbers.extend([u32::from(are_turned), 1, 0, 0]);
+        let mut bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        bytes.extend([1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
+        bytes.extend(vec![7; 2 * cells as usize]);
+        bytes.extend([1, 0, 0, 0]);
+        bytes.extend(if are_turned { [2, 0, 0, 0, 2, 0, 0, 0] } else { [4, 0, 0, 0, 0, 0, 0, 0] });
+        bytes.extend(vec![9; 4 * cells as usize]);
+        bytes
+    }
+
+    #[test]
+    fn a_window_is_the_end_of_the_sequence() {
+        let beginning = [MAGIC, 0].map(u32::to_le_bytes).concat();
+        for turned in [false, true] {
+            let windowed = |window: std::ops::Range<u32>| {
+                let state = [beginning.clone(), cache(0..6, turned), cache(window, turned)].concat();
+                floor(&state, 6, true)
+            };
+            assert_eq!((windowed(0..6), windowed(2..6), windowed(5..6)), (Some(0), Some(5), Some(5)));
+            assert_eq!((windowed(2..5), windowed(3..7)), (None, None), "it ends elsewhere");
+            let state = [beginning.clone(), cache(0..6, turned), cache(2..6, turned)].concat();
+            assert_eq!((floor(&state, 5, true), floor(&state, 7, true)), (None, None));
+            let only = [beginning.clone(), cache(0..6, turned)].concat();
+            assert_eq!((floor(&only, 6, true), floor(&only, 6, false)), (None, Some(0)));
+            for len in 0..only.len() + 12 + 48 {
+                assert_eq!(floor(state.get(..len).unwrap(), 6, true), None, "cut to {len} bytes");
+            }
         }
     }
 

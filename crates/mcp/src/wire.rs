@@ -64,6 +64,7 @@ pub(super) fn event(event: &Event) -> Option<String> {
         Event::Text { delta } => delta.clone(),
         Event::Reasoning { delta } => format!("thinks: {delta}"),
         Event::Retry { why } => format!("again: {why}"),
+        Event::Summarized { messages, .. } => format!("{messages} earlier messages became a summary"),
         Event::Recovered { .. } => "a call was found in the text".to_owned(),
         Event::Final(outcome) => format!("done: {}", outcome.stop_reason.as_str()),
         _ => return None,

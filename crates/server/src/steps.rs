@@ -162,7 +162,10 @@ impl StepSender {
                 self.seams.iter_mut().for_each(Seam::end);
                 self.send(Step::Ran(serde_json::to_value(&event).unwrap_or_default()));
             }
-            Event::ToolResult { .. } | Event::Decision { .. } | Event::Retry { .. } => {
+            Event::ToolResult { .. }
+            | Event::Decision { .. }
+            | Event::Retry { .. }
+            | Event::Summarized { .. } => {
                 self.send(Step::Ran(serde_json::to_value(&event).unwrap_or_default()));
             }
             _ => {}

@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 use toolgate_chat::{Message, ToolCall, ToolChoice, ToolName, ToolSpec};
 use toolgate_infer::{Source, Stats, TokenId, TurnDecision};
 
-use crate::Error;
+use crate::{ContextPolicy, Error};
 use toolgate_engine::{Facts, Sampling};
 use toolgate_tools::{Effect, Status};
 
@@ -93,6 +93,9 @@ pub struct Header {
     /// Seconds after which the next turn had to be the answer. A replay has no such bound: a run that met it differs
     /// there.
     pub budget_seconds: Option<f64>,
+    /// What became of a conversation that was longer than the context.
+    #[serde(default)]
+    pub context_policy: ContextPolicy,
     /// The tools that were offered, in order.
     pub tools: Vec<OfferedTool>,
     /// The conversation the run began with.

@@ -174,6 +174,7 @@ impl Header {
             hints: options.hints.suited(&facts).to_string(),
             engine: facts,
             budget_seconds: options.budget.time.map(|time| time.as_secs_f64()),
+            context_policy: options.context_policy,
             tools: tools.collect(),
             messages: transcript.messages().to_vec(),
         }

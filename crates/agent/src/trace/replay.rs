@@ -127,6 +127,7 @@ impl<'a> Replay<'a> {
             constrain_arguments: header.constrain_arguments,
             hints: Hints::recorded(&header.hints),
             quotes: true,
+            context_policy: header.context_policy,
             tells_steering: false,
         };
         let name = header.model.name.clone();

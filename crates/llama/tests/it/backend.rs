@@ -21,6 +21,9 @@ fn smollm2() -> Option<Model> {
     model("smollm2-135m", Load::All)
 }
 
+/// A model most of whose layers see the last 512 tokens alone.
+const WINDOWED: &str = "gemma3-270m";
+
 /// Largest difference of two rows.
 fn distance(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
@@ -133,7 +136,7 @@ fn a_context_that_grows_gives_the_logits_of_one_that_has_grown() {
 #[test]
 fn batches_of_a_turn_give_the_bits_of_single_tokens() {
     // The weights of the last one are repacked.
-    for id in ["smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"] {
+    for id in ["smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b", WINDOWED] {
         let Some(model) = model(id, Load::All) else { continue };
         for words in [4, 520] {
             let options =
@@ -171,10 +174,21 @@ fn batches_of_a_turn_give_the_bits_of_single_tokens() {
 /// A state of one context puts another, in another sequence, where the first was: the same bits follow.
 #[test]
 fn a_saved_state_gives_the_bits_of_the_tokens_evaluated() {
-    for id in ["smollm2-135m", "qwen2.5-coder-0.5b"] {
-        let Some(model) = model(id, Load::All) else { return };
+    for (id, prompt) in [
+        ("smollm2-135m", PROMPT.to_owned()),
+        ("qwen2.5-coder-0.5b", PROMPT.to_owned()),
+        (WINDOWED, PROMPT.to_owned()),
+        (WINDOWED, "One, two, three. ".repeat(100)),
+    ] {
+        let Some(model) = model(id, Load::All) else { continue };
+        let backend = |model: &Model, batch| {
+            let context = Some(1_024);
+            model
+                .backend(&ContextOptions { context, batch, threads: Some(1), ..ContextOptions::default() })
+                .unwrap()
+        };
         let mut first = Session::new(backend(&model, 64));
-        first.set_prompt_text(PROMPT).unwrap();
+        first.set_prompt_text(&prompt).unwrap();
         let tokens = first.tokens().to_vec();
         let state = first.save().unwrap().expect("a plain cache can be saved");
         let next = first.backend().tokenize("1, 2, 3", Specials::Plain).unwrap();
@@ -190,10 +204,58 @@ fn a_saved_state_gives_the_bits_of_the_tokens_evaluated() {
     }
 }
 
+/// What was evaluated can be cut anywhere. What a state put back has no more than the window, and is evaluated again where it is cut.
+#[test]
+fn tokens_behind_a_window_are_there_until_a_state_takes_their_place() {
+    let Some(model) = model(WINDOWED, Load::All) else { return };
+    let options = ContextOptions { context: Some(1_024), threads: Some(1), ..ContextOptions::default() };
+    let session = || Session::new(model.backend(&options).unwrap());
+    let text = "One, two, three, four, five. ".repeat(100);
+    let tokens = session().backend().tokenize(&text, Specials::Plain).unwrap();
+    let (long, short) = (tokens.get(..900).unwrap(), tokens.get(..256).unwrap());
+    let next = |session: &mut Session<LlamaBackend>, prompt: &[u32]| {
+        let prefill = session.set_prompt(prompt, 0, &Cancel::default(), &mut |_| ()).unwrap();
+        // The last token alone, whatever the prompt was evaluated with: other batches have other low bits.
+        let (_, last) = prompt.split_at(prompt.len() - 1);
+        session.truncate(prompt.len() - 1).unwrap();
+        session.eval(last, Rows::None).unwrap();
+        session.eval(&tokens[300..301], Rows::Last).unwrap();
+        (prefill.cached_tokens, session.logits().unwrap().to_vec())
+    };
+    let (none, fresh) = next(&mut session(), short);
+    assert_eq!(none, 0);
+    let mut cut = session();
+    next(&mut cut, long);
+    cut.truncate(256).unwrap();
+    let (held, logits) = next(&mut cut, short);
+    assert!(held == 255 && logits == fresh, "{held} were held");
+
+    let mut whole = session();
+    let (_, wanted) = next(&mut whole, long);
+    whole.truncate(long.len()).unwrap();
+    let state = whole.save().unwrap().expect("a cache with a window can be saved");
+    let mut restored = session();
+    assert!(restored.restore(long, &state).unwrap());
+    let (held, logits) = next(&mut restored, long);
+    assert!(held == long.len() - 1 && logits == wanted, "{held} were held: the last one is evaluated again");
+    let (_, logits) = next(&mut restored, short);
+    assert!(logits == fresh);
+    let mut restored = session();
+    assert!(restored.restore(long, &state).unwrap());
+    restored.truncate(256).unwrap();
+    assert_eq!(restored.tokens().len(), 0, "what stands in front of the window is not there");
+}
+
 /// Conversations that had to give way go on with the bits they would have had.
 #[test]
 fn what_gave_way_to_others_goes_on_as_if_it_had_not() {
-    let Some(model) = smollm2() else { return };
+    for id in ["smollm2-135m", WINDOWED] {
+        gives_way(id);
+    }
+}
+
+fn gives_way(id: &str) {
+    let Some(model) = model(id, Load::All) else { return };
     let texts = ["river ", "stone ", "cloud "].map(|word| word.repeat(60));
     let on = |session: &mut Session<LlamaBackend>, text: &str| {
         let prefill = session.set_prompt_text(&format!("{text}and then")).unwrap();

@@ -14,6 +14,11 @@ const TEXTS: [&str; 3] = [
     "Once upon a time there was a small house at the edge of a dark forest.",
 ];
 
+/// One that remembers all, and one most of whose layers see the last 512 tokens alone.
+fn models() -> impl Iterator<Item = Model> {
+    ["smollm2-135m", "gemma3-270m"].into_iter().filter_map(|id| model(id, Load::All))
+}
+
 fn options() -> ContextOptions {
     ContextOptions { context: Some(256), batch: 64, threads: Some(1), ..ContextOptions::default() }
 }
@@ -64,21 +69,59 @@ fn goes_through(session: &mut Session<LlamaBackend>, tokens: &[u32], expected: &
 
 #[test]
 fn conversations_in_one_context_get_their_own_logits() {
-    let Some(model) = model("smollm2-135m", Load::All) else { return };
-    let texts = TEXTS.map(|text| tokens(&model, text));
-    let expected = texts.clone().map(|tokens| alone(&model, &tokens));
-    let strange = likeness(&expected[0][5], &expected[1][5]);
+    for model in models() {
+        let texts = TEXTS.map(|text| tokens(&model, text));
+        let expected = texts.clone().map(|tokens| alone(&model, &tokens));
+        let strange = likeness(&expected[0][5], &expected[1][5]);
+        assert!(strange < 0.98, "control: another conversation's row is {strange}");
+        let mut sessions = slots(&model, texts.len());
+        for round in 0..3 {
+            thread::scope(|scope| {
+                for (at, session) in sessions.iter_mut().enumerate() {
+                    let at = (at + round) % texts.len();
+                    let (tokens, expected) = (&texts[at], &expected[at]);
+                    scope.spawn(move || {
+                        session.truncate(0).unwrap();
+                        goes_through(session, tokens, expected);
+                        session.end_turn();
+                    });
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn conversations_longer_than_a_window_get_their_own_logits() {
+    let Some(model) = model("gemma3-270m", Load::All) else { return };
+    let options = ContextOptions { context: Some(1_024), ..options() };
+    let texts = [TEXTS[0].repeat(50), TEXTS[2].repeat(50)].map(|text| tokens(&model, &text)[..700].to_vec());
+    // Behind 700 tokens, and behind the first 100 of them: those are out of the window of the last ones.
+    let goes = |session: &mut Session<LlamaBackend>, text: &[u32]| {
+        session.set_prompt(text, 0, &Cancel::default(), &mut |_| ()).unwrap();
+        let whole = session.logits().unwrap().to_vec();
+        session.truncate(100).unwrap();
+        assert_eq!(session.tokens().len(), 100);
+        session.eval(&text[200..202], Rows::Last).unwrap();
+        let cut = session.logits().unwrap().to_vec();
+        session.end_turn();
+        [whole, cut]
+    };
+    let alone = texts.each_ref().map(|text| goes(&mut Session::new(model.backend(&options).unwrap()), text));
+    let strange = likeness(&alone[0][0], &alone[1][0]);
     assert!(strange < 0.98, "control: another conversation's row is {strange}");
-    let mut sessions = slots(&model, texts.len());
-    for round in 0..3 {
+    let slots = model.backends(&options, NonZeroUsize::new(2).unwrap()).unwrap();
+    let mut sessions: Vec<_> = slots.into_iter().map(Session::new).collect();
+    for round in 0..2 {
         thread::scope(|scope| {
             for (at, session) in sessions.iter_mut().enumerate() {
                 let at = (at + round) % texts.len();
-                let (tokens, expected) = (&texts[at], &expected[at]);
+                let (text, alone) = (&texts[at], &alone[at]);
                 scope.spawn(move || {
-                    session.truncate(0).unwrap();
-                    goes_through(session, tokens, expected);
-                    session.end_turn();
+                    for (row, own) in goes(session, text).iter().zip(alone) {
+                        let like = likeness(row, own);
+                        assert!(like > 0.99, "{like}");
+                    }
                 });
             }
         });
@@ -87,42 +130,44 @@ fn conversations_in_one_context_get_their_own_logits() {
 
 #[test]
 fn what_another_conversation_holds_is_not_evaluated_again() {
-    let Some(model) = model("smollm2-135m", Load::All) else { return };
-    let mut sessions = slots(&model, 2);
-    let [first, second] = &mut sessions[..] else { panic!() };
-    let whole = first.set_prompt_text(TEXTS[0]).unwrap();
-    let ending = " It is long.";
-    let total = tokens(&model, &format!("{}{ending}", TEXTS[0])).len();
-    assert_eq!(second.held(&tokens(&model, TEXTS[0])), whole.prompt_tokens);
-    let longer = second.set_prompt_text(&format!("{}{ending}", TEXTS[0])).unwrap();
-    assert_eq!((longer.cached_tokens, longer.prompt_tokens), (whole.prompt_tokens, total));
-    let mut fresh = Session::new(model.backend(&options()).unwrap());
-    fresh.set_prompt_text(&format!("{}{ending}", TEXTS[0])).unwrap();
-    let like = likeness(second.logits().unwrap(), fresh.logits().unwrap());
-    assert!(like > 0.99, "{like}");
-    // Neither knows of what the other goes on with.
-    first.set_prompt_text(TEXTS[1]).unwrap();
-    second.eval(&tokens(&model, " Yes."), Rows::Last).unwrap();
-    fresh.eval(&tokens(&model, " Yes."), Rows::Last).unwrap();
-    let like = likeness(second.logits().unwrap(), fresh.logits().unwrap());
-    assert!(like > 0.99, "{like}");
+    for model in models() {
+        let mut sessions = slots(&model, 2);
+        let [first, second] = &mut sessions[..] else { panic!() };
+        let whole = first.set_prompt_text(TEXTS[0]).unwrap();
+        let ending = " It is long.";
+        let total = tokens(&model, &format!("{}{ending}", TEXTS[0])).len();
+        assert_eq!(second.held(&tokens(&model, TEXTS[0])), whole.prompt_tokens);
+        let longer = second.set_prompt_text(&format!("{}{ending}", TEXTS[0])).unwrap();
+        assert_eq!((longer.cached_tokens, longer.prompt_tokens), (whole.prompt_tokens, total));
+        let mut fresh = Session::new(model.backend(&options()).unwrap());
+        fresh.set_prompt_text(&format!("{}{ending}", TEXTS[0])).unwrap();
+        let like = likeness(second.logits().unwrap(), fresh.logits().unwrap());
+        assert!(like > 0.99, "{like}");
+        // Neither knows of what the other goes on with.
+        first.set_prompt_text(TEXTS[1]).unwrap();
+        second.eval(&tokens(&model, " Yes."), Rows::Last).unwrap();
+        fresh.eval(&tokens(&model, " Yes."), Rows::Last).unwrap();
+        let like = likeness(second.logits().unwrap(), fresh.logits().unwrap());
+        assert!(like > 0.99, "{like}");
+    }
 }
 
 #[test]
 fn a_state_goes_from_one_conversation_to_the_next_but_not_to_a_context_of_one() {
-    let Some(model) = model("smollm2-135m", Load::All) else { return };
-    let mut sessions = slots(&model, 3);
-    sessions[2].set_prompt_text(TEXTS[2]).unwrap();
-    let (text, state) = (sessions[2].tokens().to_vec(), sessions[2].save().unwrap().unwrap());
-    assert!(sessions[1].restore(&text, &state).unwrap());
-    let next = tokens(&model, " It");
-    for session in &mut sessions[1..] {
-        session.eval(&next, Rows::Last).unwrap();
+    for model in models() {
+        let mut sessions = slots(&model, 3);
+        sessions[2].set_prompt_text(TEXTS[2]).unwrap();
+        let (text, state) = (sessions[2].tokens().to_vec(), sessions[2].save().unwrap().unwrap());
+        assert!(sessions[1].restore(&text, &state).unwrap());
+        let next = tokens(&model, " It");
+        for session in &mut sessions[1..] {
+            session.eval(&next, Rows::Last).unwrap();
+        }
+        let like = likeness(sessions[1].logits().unwrap(), sessions[2].logits().unwrap());
+        assert!(like > 0.999, "{like}");
+        let one = model.backend(&options()).unwrap();
+        assert_ne!(one.state_key(), sessions[0].backend().state_key());
     }
-    let like = likeness(sessions[1].logits().unwrap(), sessions[2].logits().unwrap());
-    assert!(like > 0.999, "{like}");
-    let one = model.backend(&options()).unwrap();
-    assert_ne!(one.state_key(), sessions[0].backend().state_key());
 }
 
 #[test]
@@ -147,20 +192,21 @@ fn a_conversation_that_asks_for_too_much_does_not_fail_the_others() {
 
 #[test]
 fn every_sequence_of_every_conversation_has_the_whole_context() {
-    let Some(model) = model("smollm2-135m", Load::All) else { return };
-    for conversations in [1, 2] {
-        let mut sessions = slots(&model, conversations);
-        for session in &mut sessions {
-            let len = session.backend().context_len();
-            // Two prompts without anything in common, each as long as may be.
-            for word in [" one", " two"] {
-                let prompt = tokens(&model, &word.repeat(len));
-                let prompt = prompt.get(..len).unwrap();
-                session.set_prompt(prompt, 0, &Cancel::default(), &mut |_| ()).unwrap();
-                assert_eq!(session.room(), 0);
+    for model in models() {
+        for conversations in [1, 2] {
+            let mut sessions = slots(&model, conversations);
+            for session in &mut sessions {
+                let len = session.backend().context_len();
+                // Two prompts without anything in common, each as long as may be.
+                for word in [" one", " two"] {
+                    let prompt = tokens(&model, &word.repeat(len));
+                    let prompt = prompt.get(..len).unwrap();
+                    session.set_prompt(prompt, 0, &Cancel::default(), &mut |_| ()).unwrap();
+                    assert_eq!(session.room(), 0);
+                }
+                let first = tokens(&model, &" one".repeat(len));
+                assert_eq!(session.held(first.get(..len).unwrap()), len, "{conversations} conversations");
             }
-            let first = tokens(&model, &" one".repeat(len));
-            assert_eq!(session.held(first.get(..len).unwrap()), len, "{conversations} conversations");
         }
     }
 }
