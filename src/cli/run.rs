@@ -113,7 +113,7 @@ pub(super) enum ContextPolicyArg {
     /// The model is shown less of it: long results cut, then without the oldest turns.
     #[default]
     Trim,
-    /// The model writes a summary of the earlier turns, which takes their place.
+    /// The model writes a summary of the earlier turns, or calls, which takes their place.
     Summarize,
     /// The run ends with an error.
     Error,

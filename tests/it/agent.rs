@@ -216,6 +216,17 @@ fn the_answer_view_holds_the_result_but_no_tools() {
 }
 
 #[test]
+fn a_led_model_that_may_not_call_is_shown_no_tools() {
+    for (view, sees_tools) in [(AnswerView::Compact, false), (AnswerView::Full, true)] {
+        let model = scripted().on("<tools>", "I see tools.").on("", "I see none.");
+        let engine = engine::Options::guided().answer_view(view);
+        let options = agent::Options::default().choice(ToolChoice::None);
+        let answer = run(model, options, engine).unwrap().outcome.answer;
+        assert_eq!(answer == "I see tools.", sees_tools, "{view:?}: {answer}");
+    }
+}
+
+#[test]
 fn a_result_too_long_for_the_context_is_cut_and_a_task_too_long_is_an_error() {
     let mut registry = Registry::new();
     let long = typed("read_log", "The log.", |_: City| Ok::<_, String>("line of the log\n".repeat(2_000)));

@@ -30,8 +30,8 @@ pub enum ContextPolicy {
     /// as it is.
     #[default]
     Trim,
-    /// The model first writes a summary of the turns before the present request. It takes their place, in the caller's transcript, too.
-    /// Where that is not enough, or there are none, the model is shown less, as with `Trim`.
+    /// The model first writes a summary of the turns before the present request; in a long run, of all its calls but the newest. It takes
+    /// their place, in the caller's transcript, too. Where that is not enough, the model is shown less, as with `Trim`.
     Summarize,
     /// The run ends with an error that has the numbers.
     Error,
@@ -49,7 +49,7 @@ const ASKED: &str = "Summarize this conversation for whoever goes on with it: wh
 /// Results shorter than this are not worth cutting.
 const SHORTEST_CUT: usize = 400;
 
-/// Has the model summarize the turns before the present request, and puts the summary in their place. Returns whether it did.
+/// Has the model summarize what came before, and puts the summary in its place. Returns whether it did.
 pub(super) fn summarize(
     agent: &Agent,
     transcript: &mut Transcript,
@@ -86,12 +86,21 @@ pub(super) fn summarize(
     Ok(false)
 }
 
-/// The messages before the present request, but for the system prompt.
+/// What a summary takes the place of: the messages before the present request, but for the system prompt. Where there are none, the calls
+/// of this run and what came of them, but for the newest.
 fn earlier(transcript: &Transcript) -> Option<Range<usize>> {
     let messages = transcript.messages();
     let task = messages.iter().rposition(|message| matches!(message, Message::User(_)))?;
     let first = messages.iter().position(|message| !matches!(message, Message::System(_)))?;
-    (first < task).then_some(first..task)
+    if first < task {
+        return Some(first..task);
+    }
+    let newest = messages.iter().rposition(is_call)?;
+    (task + 1 < newest).then_some(task + 1..newest)
+}
+
+fn is_call(message: &Message) -> bool {
+    matches!(message, Message::Assistant { calls, .. } if !calls.is_empty())
 }
 
 /// Messages as plain text, at most so many characters of each.
@@ -128,7 +137,12 @@ fn told(messages: &[Message], most: usize) -> String {
 /// Puts a summary in front of the request, in the place of these messages.
 fn replace(transcript: &mut Transcript, earlier: Range<usize>, summary: &str) {
     remove(transcript, earlier.start, earlier.end);
-    if let Some(Message::User(task)) = transcript.messages_mut().get_mut(earlier.start) {
+    let mut messages = transcript.messages_mut().iter_mut().rev();
+    let task = messages.find_map(|message| match message {
+        Message::User(task) => Some(task),
+        _ => None,
+    });
+    if let Some(task) = task {
         *task = with_note(summary, task);
     }
 }
@@ -151,8 +165,6 @@ pub(super) fn shorten(transcript: &mut Transcript) -> Option<&'static str> {
         return Some("the oldest turn of the conversation was left out");
     }
     // Calls come with their results; the newest pair is what the model is to go on from.
-    let is_call =
-        |message: &Message| matches!(message, Message::Assistant { calls, .. } if !calls.is_empty());
     let mut calls = messages.iter().enumerate().skip(task + 1).filter(|(_, message)| is_call(message));
     let (oldest, _) = calls.next()?;
     let (second, _) = calls.next()?;
@@ -255,6 +267,23 @@ mod tests {
                 .is_some_and(|task| task.contains("three letters") && task.ends_with("And now?"))
         );
         assert_eq!(earlier(&transcript), None, "there is nothing more to summarize");
+    }
+
+    #[test]
+    fn a_summary_takes_the_place_of_the_calls_of_a_long_run_but_for_the_newest() {
+        let calls = ["one", "two", "three"].map(|name| ToolCall::new(name, serde_json::Map::new()));
+        let mut transcript = Transcript::new().with(Message::User("task".into()));
+        for call in &calls {
+            transcript.push(Message::calls([call.clone()]));
+            transcript.push(Message::Tool(vec![ToolReply::ok(call, "short")]));
+        }
+        assert_eq!(earlier(&transcript), Some(1..5));
+        replace(&mut transcript, 1..5, "one and two were called");
+        assert_eq!(transcript.len(), 3);
+        assert!(
+            transcript.question().is_some_and(|task| task.contains("one and two") && task.ends_with("task"))
+        );
+        assert_eq!((transcript.calls_of_run().len(), earlier(&transcript)), (1, None));
     }
 
     #[test]

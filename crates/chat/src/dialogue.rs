@@ -16,6 +16,7 @@ use crate::guard::Guard;
 use crate::json;
 use crate::language;
 use crate::model::{Message, ToolCall, ToolReply, Transcript};
+use crate::notes::without_notes;
 use crate::reasoning::{Marks, ReasoningSupport};
 use crate::spec::ToolSpec;
 use crate::template::{DateTime, Ending, Render, Template};
@@ -438,7 +439,7 @@ const ANSWER: &str =
 /// An instruction that ends it, without the request. A model answers it in English unless it is told which language: "in the language of the
 /// request" is not heeded (docs/measurements/tasks.md, "In the language of the request").
 fn in_language_of(request: &str, instruction: &str) -> String {
-    match language::told(request).filter(|language| *language != INSTRUCTIONS) {
+    match language::told(&without_notes(request)).filter(|language| *language != INSTRUCTIONS) {
         Some(language) => format!("{instruction} Answer in {language}."),
         None => instruction.to_owned(),
     }

@@ -85,7 +85,12 @@ fn pieces(text: String, wanted: &str) -> Choices {
     if told.is_empty() {
         return Choices::OnceIn(text);
     }
-    Choices::Among { texts: told.into_iter().map(str::to_owned).collect(), beginnings: Vec::new() }
+    among(told)
+}
+
+/// These texts and no others.
+fn among<'t>(texts: impl IntoIterator<Item = &'t str>) -> Choices {
+    Choices::Among { texts: texts.into_iter().map(str::to_owned).collect(), beginnings: Vec::new() }
 }
 
 /// The pattern of a path that a model may write: relative, and without characters that JSON escapes. The
@@ -297,7 +302,7 @@ impl Tool for FileTool {
         if file.note.is_some() || file.truncated || shown.truncated {
             return None;
         }
-        let only = |text: &str| Choices::Among { texts: vec![text.to_owned()], beginnings: Vec::new() };
+        let only = |text| among([text]);
         let name = output::name(path);
         let (old_text, why) = if fails {
             (pieces(shown.text, old), format!("old_text does not fit \"{name}\""))

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use toolgate_chat::names::{holds_word, name_parts};
+use toolgate_chat::notes::without_notes;
 use toolgate_chat::{ToolCall, ToolReply, Transcript};
 use toolgate_tools::{Finding, Offer, Role};
 
@@ -89,7 +90,7 @@ fn offered(offers: &[Offer]) -> Vec<(&str, Option<&Role>)> {
 /// What is pending of the last request of a transcript, where tools of these names are offered, each with what it is for if that is
 /// known.
 pub(crate) fn of(transcript: &Transcript, tools: &[(&str, Option<&Role>)], memory: &Memory) -> Pending {
-    let Some(request) = transcript.question() else { return Pending::default() };
+    let Some(request) = transcript.question().map(without_notes) else { return Pending::default() };
     let calls = transcript.calls_of_run();
     let mut said = String::new();
     let mut found = String::new();
@@ -136,9 +137,9 @@ pub(crate) fn of(transcript: &Transcript, tools: &[(&str, Option<&Role>)], memor
         calls.iter().any(|(call, _)| is_given(call)) || found.match_indices(&*directory).any(below)
     };
     let unseen = memory.directories.iter().map(String::as_str).filter(|directory| !is_seen(directory));
-    let specific = specific(request).take(MOST).filter(|item| !is_taken(item)).chain(unseen);
+    let specific = specific(&request).take(MOST).filter(|item| !is_taken(item)).chain(unseen);
     let done: BTreeSet<String> = calls.iter().flat_map(|(call, _)| parts(&call.name)).collect();
-    let asked = words_of_tools(request, tools.iter().map(|(name, _)| *name));
+    let asked = words_of_tools(&request, tools.iter().map(|(name, _)| *name));
     let of_tools = asked.difference(&done).cloned().collect();
     let named = specific.map(str::to_owned).collect();
     Pending { named, of_tools, asked, unfound: unfound(&calls, memory) }

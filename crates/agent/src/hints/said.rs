@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use toolgate_chat::Message;
 use toolgate_chat::names::is_among;
+use toolgate_chat::notes::without_notes;
 use toolgate_tools::{Choices, Finding};
 
 use super::situation::Situation;
@@ -84,7 +85,7 @@ impl Said {
                 Message::User(text) => {
                     let room = WORDS.saturating_sub(said.words.len());
                     said.words.extend(words(text).take(room));
-                    said.texts.push(text.clone());
+                    said.texts.push(without_notes(text));
                 }
                 Message::Tool(replies) => {
                     for word in replies.iter().flat_map(|reply| words(&reply.content)) {
@@ -416,6 +417,8 @@ mod tests {
     fn what_is_named_is_told_apart_by_what_is_there() {
         let (files, directories) = (vec!["docs/plan.md".to_owned()], vec![".".to_owned(), "docs".to_owned()]);
         let named = |message: &str| said(message).named(&files, &directories);
+        let noted = "<session_context>plan.md was read</session_context> Show it";
+        assert!(!named(noted).file, "a note is no part of what was asked");
         assert!(
             named("Show plan.md").file && named("Show the plan").file && named("see ./docs/plan.md").file
         );

@@ -196,6 +196,13 @@ fn an_instruction_without_the_request_names_the_language_of_the_answer() {
     let german = "Ersetze in der Datei bitte Dienstag durch Freitag.";
     assert!(ends(german, false).ends_with("as the results above tell. Answer in German."));
     assert!(ends(german, true).ends_with("and why. Answer in German."));
+    let noted = format!(
+        "<session_context>\nThe user and I spoke of the weather in the north.\n</session_context>\n\n{german}"
+    );
+    assert!(
+        ends(&noted, true).ends_with("and why. Answer in German."),
+        "a note is no part of what was asked"
+    );
     for request in ["Replace Tuesday with Friday in that file, please.", "a.txt"] {
         assert!(ends(request, false).ends_with("as the results above tell."), "{request}");
         assert!(ends(request, true).ends_with("and why."), "{request}");

@@ -331,9 +331,11 @@ impl<M: ScoredModel> Driver<'_, M> {
         let after_calls = matches!(request.transcript.last(), Some(Message::Tool(_)));
         // A run that is ended from outside has a model that would only go on calling, were it shown the tools.
         let is_against = decision.as_ref().is_some_and(is_against);
+        let is_led = view != AnswerView::Full;
         let view = match after_calls {
-            true if view != AnswerView::Full || request.closing || is_against => View::Results(request.end()),
-            false if is_against => View::Bare,
+            true if is_led || request.closing || is_against => View::Results(request.end()),
+            // A small model that may not call writes the text of a call all the same, were it shown the tools.
+            false if is_against || (is_led && request.choice == ToolChoice::None) => View::Bare,
             _ => View::Whole,
         };
         self.model.begin_answer(view)?;
