@@ -39,8 +39,9 @@ pub enum ContextPolicy {
 
 /// Tokens of a summary at most.
 const SUMMARY_TOKENS: usize = 320;
-/// Characters of each message that are summarized, at first. Where that is too long, half as many, as long as there are so many.
+/// Characters of each message that are summarized, at first. Where that is too long, half as many are, and so on.
 const SUMMARIZED: usize = 4_000;
+/// Fewer of each tell nothing: then nothing is summarized.
 const LEAST_SUMMARIZED: usize = 60;
 /// What the model is told to do with the conversation behind it.
 const ASKED: &str = "Summarize this conversation for whoever goes on with it: what was asked, what was found, what was changed, and what is \

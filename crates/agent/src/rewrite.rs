@@ -18,6 +18,10 @@ use crate::{Event, Run};
 const MOST_TIMES: usize = 2;
 /// Letters that words must have in common to be akin, as `receive` and `recieve`, or `port` and `ports` are.
 const GRAM: usize = 3;
+/// The same in scripts without blanks, whose words have one or two letters.
+const PAIR: usize = 2;
+/// From here on stand the letters of Chinese, Japanese and Korean.
+const FIRST_IDEOGRAPH: char = '\u{2e80}';
 
 /// A call that the next turn is to write again.
 pub(super) struct Wanted {
@@ -78,8 +82,8 @@ impl Wanted {
 }
 
 impl Guess {
-    /// Whether a call that was written in its place says something new, of which the request says nothing.
-    fn is_followed_by_another(&self, call: &ToolCall, request: &BTreeSet<String>) -> bool {
+    /// Whether a call that was written in its place says something new, and nothing new of which the request speaks.
+    fn became_unasked(&self, call: &ToolCall, request: &BTreeSet<String>) -> bool {
         let grams_of = |is_held: bool| -> BTreeSet<String> {
             let arguments = call.arguments.iter();
             let meant = arguments.filter(|(name, _)| self.held.contains(&name.as_str()) == is_held);
@@ -123,10 +127,11 @@ impl Run<'_> {
         })
     }
 
-    /// Puts the guess back in the place of a call that would change something else than was asked for. It fails, and the model is told why.
+    /// Puts the guess back in the place of a call that would change something else than was asked for. The guess fails, and the model is
+    /// told why.
     pub(super) fn put_back(&mut self, guess: Guess, turn: &mut Turn) {
         let [call] = turn.parsed.calls.as_mut_slice() else { return };
-        if guess.is_followed_by_another(call, &said(self.transcript)) {
+        if guess.became_unasked(call, &said(self.transcript)) {
             let why =
                 format!("{}: the request says nothing of what it would write; the first is made", call.name);
             (self.events)(Event::Retry { why });
@@ -151,13 +156,41 @@ fn said(transcript: &Transcript) -> BTreeSet<String> {
     grams(&without_notes(transcript.question().unwrap_or_default())).collect()
 }
 
-/// The runs of three letters or digits of its words, and its shorter words.
+/// The runs of three letters or digits of its words, and its shorter words; of words in scripts without blanks the pairs.
 fn grams(text: &str) -> impl Iterator<Item = String> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.flat_map(|word| {
+        let gram = if word.contains(|c| c >= FIRST_IDEOGRAPH) { PAIR } else { GRAM };
         let letters: Vec<char> = word.to_lowercase().chars().collect();
-        let runs: Vec<String> =
-            letters.windows(GRAM.min(letters.len())).map(|run| run.iter().collect()).collect();
-        runs
+        let runs = letters.windows(gram.min(letters.len()).max(1)).map(|run| run.iter().collect());
+        runs.collect::<Vec<String>>()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn are_akin(a: &str, b: &str) -> bool {
+        let a: BTreeSet<String> = grams(a).collect();
+        grams(b).any(|gram| a.contains(&gram))
+    }
+
+    #[test]
+    fn texts_are_akin_by_parts_of_words_in_any_script() {
+        for (a, b) in [
+            ("Set the Port to 8420", "ports = 1"),
+            ("'receive' is wrong", "You will recieve a rota"),
+            ("порт поменяй на 90", "Порт: 80"),
+            ("把端口改成 90", "端口 = 80"),
+            ("a is 3", "3"),
+        ] {
+            assert!(are_akin(a, b) && are_akin(b, a), "{a} {b}");
+        }
+        for (a, b) in
+            [("Set it to 8420", "workers = 10"), ("把端口改成", "超时 = 80"), ("", "x"), ("90", "9")]
+        {
+            assert!(!are_akin(a, b) && !are_akin(b, a), "{a} {b}");
+        }
+    }
 }
