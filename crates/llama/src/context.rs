@@ -112,10 +112,8 @@ pub(crate) struct Context {
     pub(crate) texts: Arc<Texts>,
     /// The conditions of saved states; none where states cannot be saved.
     pub(crate) state_key: Option<String>,
-    memory: Memory,
-    /// Whether sequences have cells of their own. Then llama.cpp copies one by moving its keys and values.
-    moves: bool,
-    /// The last sequence that became a copy since the last evaluation. llama.cpp puts the copy off until the next one.
+    /// The last sequence that became a copy since the last evaluation. Where sequences have cells of their own, llama.cpp copies one by
+    /// moving its keys and values, and puts that off until the next evaluation.
     copied: Option<usize>,
     pub(crate) costs: Costs,
 }
@@ -195,8 +193,6 @@ impl Context {
             attention,
             texts: Arc::new(Texts::new(sequences)),
             state_key,
-            memory,
-            moves: !shares_cells,
             copied: None,
             costs: Costs::UNKNOWN,
         })
@@ -302,7 +298,7 @@ impl Context {
     pub(crate) fn copy(&mut self, from: usize, to: usize, len: usize) -> Result<(), toolgate_infer::Error> {
         let id = |n: usize| i32::try_from(n).map_err(|error| failed("no such sequence").because(error));
         self.cut(to, 0)?;
-        self.copied = self.moves.then_some(to);
+        self.copied = (!self.plan.shares_cells).then_some(to);
         // Whole, then cut: what a recurrent model holds cannot be copied in part.
         self.inner
             .copy_kv_cache_seq(id(from)?, id(to)?, None, None)
@@ -370,7 +366,7 @@ impl Context {
     }
 
     fn floor(&self, state: &[u8], len: usize) -> Option<usize> {
-        state::floor(state, len, self.memory == Memory::Window)
+        state::floor(state, len, self.model.memory() == Memory::Window)
     }
 }
 

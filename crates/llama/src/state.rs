@@ -26,8 +26,8 @@ pub(crate) fn system() -> String {
 
 /// The fewest tokens that a sequence can be cut to behind this state of `len` tokens. None if it is the state of no such sequence.
 ///
-/// The state of a model with a window has two caches: one for layers that see all tokens, and one for layers that see the last ones alone.
-/// llama.cpp leaves out of that what is behind the window. What is left is enough to evaluate the last token again.
+/// The state of a model with a window has two caches. The first is for layers that see all tokens, the second for those that see the last
+/// ones alone. llama.cpp leaves out of the second what is behind the window. What is left is enough to evaluate the last token again.
 pub(crate) fn floor(state: &[u8], len: usize, has_window: bool) -> Option<usize> {
     let mut state = Reader(state);
     let (magic, _sequence) = (state.number()?, state.number()?);
