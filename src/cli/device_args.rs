@@ -4,12 +4,13 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{
-    Attention, CacheType, Device, FlashAttention, GpuLayers, Options, Placement, Tuning, Tunings,
+    Adapter, Attention, CacheType, Device, FlashAttention, GpuLayers, Options, Placement, RopeScaling,
+    Tuning, Tunings,
 };
 use crate::models::Store;
 
 /// What evaluates a model of this machine. A record of a run keeps it.
-#[derive(Args, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct DeviceArgs {
     /// What evaluates the model: the processor, or a graphics processor by its name (see `toolgate doctor`). auto is a graphics
@@ -37,6 +38,20 @@ pub(super) struct DeviceArgs {
     /// Read the model's file instead of mapping it into memory.
     #[arg(long)]
     no_mmap: bool,
+    /// Add a low-rank adapter to the weights: a GGUF, multiplied by SCALE where one stands behind its path.
+    #[arg(long, value_name = "FILE[:SCALE]")]
+    lora: Option<Adapter>,
+    /// How positions are told to the model: none, or linear:FACTOR or yarn:FACTOR for a context of so many times the trained one
+    /// [default: as the file says].
+    #[arg(long, value_name = "none|KIND:FACTOR")]
+    rope_scaling: Option<RopeScaling>,
+    /// Shares of the layers of several graphics processors, in the order of `toolgate doctor`, such as 3,1 [default: one of them, or
+    /// all by what they have free where one has no room].
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    tensor_split: Vec<f32>,
+    /// Keep the experts of a mixture in the processor's memory, and the rest on the graphics processor.
+    #[arg(long)]
+    cpu_moe: bool,
 }
 
 impl DeviceArgs {
@@ -45,15 +60,27 @@ impl DeviceArgs {
         *self == Self::default()
     }
 
-    /// Where the weights lie.
-    pub(super) fn placement(&self) -> Placement {
-        let Self { device, gpu_layers, mlock, no_mmap, .. } = self;
-        Placement { device: device.clone(), gpu_layers: *gpu_layers, mlock: *mlock, no_mmap: *no_mmap }
+    /// Where the weights lie: as asked for, and else as given.
+    pub(super) fn placement(&self, given: Placement) -> Placement {
+        Placement {
+            device: asked(&self.device).cloned().unwrap_or(given.device),
+            gpu_layers: asked(&self.gpu_layers).copied().unwrap_or(given.gpu_layers),
+            mlock: self.mlock || given.mlock,
+            no_mmap: self.no_mmap || given.no_mmap,
+            tensor_split: asked(&self.tensor_split).cloned().unwrap_or(given.tensor_split),
+            cpu_moe: self.cpu_moe || given.cpu_moe,
+            adapter: self.lora.clone().or(given.adapter),
+        }
     }
 
-    /// How contexts are kept.
-    pub(super) fn attention(&self) -> Attention {
-        Attention { keys: self.cache_type_k, values: self.cache_type_v, flash: self.flash_attention }
+    /// How contexts are kept: as asked for, and else as given.
+    pub(super) fn attention(&self, given: Attention) -> Attention {
+        Attention {
+            keys: self.cache_type_k.or(given.keys),
+            values: self.cache_type_v.or(given.values),
+            flash: asked(&self.flash_attention).copied().unwrap_or(given.flash),
+            rope: self.rope_scaling.or(given.rope),
+        }
     }
 
     /// Threads, where they were asked for.
@@ -69,11 +96,18 @@ impl DeviceArgs {
         Ok(chosen.map_or(tunings.clone(), |device| tunings.on(device.label())))
     }
 
-    /// The options of an engine with these, and what was found to suit the model.
+    /// The options of an engine with these, and what was found to suit the model. What was not asked for is as a profile has it.
     pub(super) fn given(&self, options: Options, tuned: Tuning) -> Options {
         let tuning = Tuning { threads: self.threads.or(tuned.threads), ..tuned };
-        options.placement(self.placement()).attention(self.attention()).tuning(tuning)
+        let placement = self.placement(options.placement.clone());
+        let attention = self.attention(options.attention);
+        options.placement(placement).attention(attention).tuning(tuning)
     }
+}
+
+/// What is not the default.
+fn asked<T: Default + PartialEq>(value: &T) -> Option<&T> {
+    Some(value).filter(|value| **value != T::default())
 }
 
 #[cfg(test)]
@@ -113,9 +147,34 @@ mod tests {
         assert!(options.placement.no_mmap && !options.placement.mlock);
         assert_eq!(options.attention.keys, Some(CacheType::Q8_0));
         assert_eq!(options.attention.flash, FlashAttention::On);
+        assert_eq!((options.attention.rope, &options.placement.adapter), (None, &None));
         assert_eq!(options.tuning, Tuning { threads: Some(3), batch: Some(64) });
         let error = parsed(&["--cache-type-v", "q9"]).unwrap_err();
         assert!(error.contains("none of f32 f16 bf16 q8_0 q4_0"), "{error}");
+    }
+
+    #[test]
+    fn a_profile_has_a_say_where_nothing_was_asked_for() {
+        let profile = Options::default()
+            .placement(Placement {
+                device: Device::Cpu,
+                adapter: Some("mine.gguf".parse().unwrap()),
+                tensor_split: vec![1.0, 1.0],
+                ..Placement::default()
+            })
+            .attention(Attention { keys: Some(CacheType::Q8_0), ..Attention::default() });
+        let given = |arguments: &[&str]| parsed(arguments).unwrap().given(profile.clone(), Tuning::default());
+        let options = given(&[]);
+        assert_eq!((options.placement, options.attention), (profile.placement.clone(), profile.attention));
+        let asked = ["--lora=other.gguf:0.5", "--rope-scaling=yarn:4", "--tensor-split=3,1", "--cpu-moe"];
+        let options = given(&asked);
+        assert_eq!(options.placement.adapter, Some("other.gguf:0.5".parse().unwrap()));
+        assert_eq!(options.attention.rope, Some(RopeScaling::Yarn(4.0)));
+        assert_eq!(options.placement.tensor_split, [3.0, 1.0]);
+        assert!(options.placement.cpu_moe && options.placement.device == Device::Cpu);
+        assert_eq!(options.attention.keys, Some(CacheType::Q8_0));
+        let error = parsed(&["--rope-scaling", "yarn"]).unwrap_err();
+        assert!(error.contains("yarn:FACTOR"), "{error}");
     }
 
     #[test]

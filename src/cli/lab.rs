@@ -12,7 +12,7 @@ use super::device_args::DeviceArgs;
 use super::exit::Exit;
 use super::model_args::{Load, ModelOptions, NumericsArg, PROMPT_MEMORY, Source};
 use super::terminal::{self, Unit};
-use crate::engine::{Engine, LocalEngine, Numerics, Options};
+use crate::engine::{Attention, Engine, LocalEngine, Numerics, Options, Placement};
 use crate::models::ResolvedModel;
 
 /// Runs `toolgate bench`.
@@ -74,8 +74,8 @@ impl Host for ModelOptions {
 
     fn hardware(asked: &DeviceArgs) -> anyhow::Result<Hardware> {
         Ok(Hardware {
-            placement: asked.placement(),
-            attention: asked.attention(),
+            placement: asked.placement(Placement::default()),
+            attention: asked.attention(Attention::default()),
             threads: asked.threads(),
             tunings: asked.tunings()?,
         })

@@ -39,8 +39,8 @@ use serde::{Deserialize, Serialize};
 use toolgate_chat::{ParsedTurn, RunEnd, ToolCall, ToolChoice, ToolSpec, Transcript};
 use toolgate_grammar::Grammar;
 pub use toolgate_infer::{
-    Attention, CacheType, Cancel, Cancelled, Device, Drafting, FlashAttention, Forcing, GpuLayers, Numerics,
-    OnCancel, Placement, Untrained,
+    Adapter, Attention, CacheType, Cancel, Cancelled, Device, Drafting, FlashAttention, Forcing, GpuLayers,
+    Numerics, OnCancel, Placement, RopeScaling, Untrained,
 };
 use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 

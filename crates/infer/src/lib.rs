@@ -63,7 +63,9 @@ pub use forced::canonical;
 pub use kv_cache::KvCache;
 pub use likelihood::Likelihood;
 pub use openings::{Extent, OpeningTexts, Openings};
-pub use placement::{Attention, CacheType, Device, FlashAttention, GpuLayers, Placement, UnknownWord};
+pub use placement::{
+    Adapter, Attention, CacheType, Device, FlashAttention, GpuLayers, Placement, RopeScaling, UnknownWord,
+};
 pub use retry::{Other, Tried, decode_from, likeliest_other};
 pub use sampler::{Draw, Penalties, Sampler, SamplerOptions};
 pub use sequences::common_len;

@@ -1,6 +1,7 @@
 //! Where a model is evaluated and how its context is held, as a caller asks for it. A backend says what it can have.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -78,15 +79,64 @@ pub enum FlashAttention {
     Off,
 }
 
-/// Where the weights of a model lie.
+/// A low-rank adapter (LoRA) of a model: a file of small matrices that are added to its weights.
+///
+/// ```
+/// use toolgate_infer::Adapter;
+/// let whole: Adapter = "tools.gguf".parse()?;
+/// let half: Adapter = "tools.gguf:0.5".parse()?;
+/// assert_eq!((whole.scale, half.scale, whole.path == half.path), (1.0, 0.5, true));
+/// assert!("tools.gguf:nan".parse::<Adapter>().is_err());
+/// # Ok::<(), toolgate_infer::UnknownWord>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Adapter {
+    /// Its file, a GGUF.
+    pub path: PathBuf,
+    /// What its matrices are multiplied with; 1 is as it was trained.
+    pub scale: f32,
+}
+
+/// How positions are told to a model beyond the context that it was trained with.
+///
+/// ```
+/// use toolgate_infer::RopeScaling;
+/// assert_eq!("yarn:4".parse(), Ok(RopeScaling::Yarn(4.0)));
+/// assert_eq!("none".parse(), Ok(RopeScaling::None));
+/// assert!("yarn:0.5".parse::<RopeScaling>().is_err(), "a context only grows");
+/// assert_eq!(RopeScaling::Linear(2.0).factor(), 2.0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum RopeScaling {
+    /// As they are, whatever the file says.
+    None,
+    /// All divided by this factor.
+    Linear(f32),
+    /// By YaRN (<https://arxiv.org/abs/2309.00071>), for a context of so many times the trained one.
+    Yarn(f32),
+}
+
+impl RopeScaling {
+    /// How many times the trained context there is.
+    pub fn factor(self) -> f32 {
+        match self {
+            Self::None => 1.0,
+            Self::Linear(factor) | Self::Yarn(factor) => factor,
+        }
+    }
+}
+
+/// Where the weights of a model lie, and what is added to them.
 ///
 /// ```
 /// use toolgate_infer::{Device, Placement};
 /// let placement = Placement { device: Device::Cpu, ..Placement::default() };
-/// assert!(!placement.mlock && !placement.no_mmap);
+/// assert!(!placement.mlock && !placement.no_mmap && placement.adapter.is_none());
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Placement {
     /// The device that evaluates. Default: a graphics processor where there is one.
     pub device: Device,
@@ -96,6 +146,13 @@ pub struct Placement {
     pub mlock: bool,
     /// Reads the file instead of mapping it into memory. Default: the backend's choice.
     pub no_mmap: bool,
+    /// The shares of the layers of several graphics processors, in the order in which they are found. Default: one of them, or all
+    /// by what they have free where one has no room for the model.
+    pub tensor_split: Vec<f32>,
+    /// Keeps the experts of a mixture in the processor's memory, and the rest of the layers on the graphics processor. Default: not.
+    pub cpu_moe: bool,
+    /// An adapter that is added to the weights. Default: none.
+    pub adapter: Option<Adapter>,
 }
 
 /// How a context keeps keys and values, and computes attention from them.
@@ -105,8 +162,8 @@ pub struct Placement {
 /// let small = Attention { values: Some(CacheType::Q8_0), ..Attention::default() };
 /// assert_ne!(small, Attention::default());
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Attention {
     /// The type of keys. Default: the backend's choice.
     pub keys: Option<CacheType>,
@@ -114,6 +171,8 @@ pub struct Attention {
     pub values: Option<CacheType>,
     /// Whether the kernel without a matrix is used.
     pub flash: FlashAttention,
+    /// How positions are told to the model. Default: as its file says.
+    pub rope: Option<RopeScaling>,
 }
 
 /// A word that names none of the values that there are.
@@ -178,6 +237,58 @@ impl fmt::Display for GpuLayers {
     }
 }
 
+impl FromStr for Adapter {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        const KNOWN: &str = "FILE FILE:SCALE";
+        // The path may have colons of its own.
+        let scaled = word.rsplit_once(':').and_then(|(path, scale)| Some((path, scale.parse::<f32>().ok()?)));
+        let (path, scale) = scaled.unwrap_or((word, 1.0));
+        if path.is_empty() || !scale.is_finite() {
+            return Err(unknown(word, KNOWN));
+        }
+        Ok(Self { path: path.into(), scale })
+    }
+}
+
+impl fmt::Display for Adapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.path.display(), self.scale)
+    }
+}
+
+impl FromStr for RopeScaling {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        let kind: Option<fn(f32) -> Self> = match word.split_once(':').map_or("", |(kind, _)| kind) {
+            "linear" => Some(Self::Linear),
+            "yarn" => Some(Self::Yarn),
+            _ => None,
+        };
+        let factor = word.split_once(':').and_then(|(_, factor)| factor.parse::<f32>().ok());
+        match (word, kind, factor) {
+            ("none", ..) => Ok(Self::None),
+            (_, Some(kind), Some(factor)) if (1.0..=MOST_TIMES).contains(&factor) => Ok(kind(factor)),
+            _ => Err(unknown(word, "none linear:FACTOR yarn:FACTOR, with a factor of 1 to 256")),
+        }
+    }
+}
+
+/// The most times that a context is stretched: beyond it no model is known to follow.
+const MOST_TIMES: f32 = 256.0;
+
+impl fmt::Display for RopeScaling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Linear(factor) => write!(f, "linear:{factor}"),
+            Self::Yarn(factor) => write!(f, "yarn:{factor}"),
+        }
+    }
+}
+
 /// Words for the values of an enumeration, both ways.
 macro_rules! words {
     ($of:ident { $($word:literal: $value:ident),+ $(,)? } $known:literal) => {
@@ -224,7 +335,7 @@ macro_rules! recorded {
     };
 }
 
-recorded!(Device, GpuLayers, CacheType, FlashAttention);
+recorded!(Device, GpuLayers, CacheType, FlashAttention, Adapter, RopeScaling);
 
 #[cfg(test)]
 mod tests {
@@ -237,10 +348,16 @@ mod tests {
             device: Device::Named("Vulkan0".to_owned()),
             gpu_layers: GpuLayers::Count(3),
             mlock: true,
-            no_mmap: false,
+            tensor_split: vec![3.0, 1.0],
+            adapter: Some("a.gguf:0.25".parse().unwrap()),
+            ..Placement::default()
         };
         let written = serde_json::to_string(&placement).unwrap();
-        assert_eq!(written, r#"{"device":"Vulkan0","gpu_layers":"3","mlock":true,"no_mmap":false}"#);
+        assert!(
+            written.starts_with(r#"{"device":"Vulkan0","gpu_layers":"3","mlock":true,"no_mmap":false,"#),
+            "{written}"
+        );
+        assert!(written.ends_with(r#""adapter":"a.gguf:0.25"}"#), "{written}");
         assert_eq!(serde_json::from_str::<Placement>(&written).unwrap(), placement);
         assert_eq!(serde_json::from_str::<Placement>("{}").unwrap(), Placement::default());
         for word in ["f32", "f16", "bf16", "q8_0", "q4_0"] {
@@ -248,6 +365,30 @@ mod tests {
         }
         for word in ["auto", "on", "off"] {
             assert_eq!(word.parse::<FlashAttention>().unwrap().to_string(), word);
+        }
+    }
+
+    #[test]
+    fn adapters_have_paths_with_colons_and_scales_below_zero() {
+        let adapter = |word: &str| word.parse::<Adapter>().map(|adapter| (adapter.path, adapter.scale));
+        assert_eq!(adapter("C:/a.gguf"), Ok(("C:/a.gguf".into(), 1.0)));
+        assert_eq!(adapter("C:/a.gguf:-2"), Ok(("C:/a.gguf".into(), -2.0)));
+        for wrong in ["", ":2", "a.gguf:inf"] {
+            assert!(adapter(wrong).is_err(), "{wrong:?}");
+        }
+        let whole: Adapter = "a:b.gguf".parse().unwrap();
+        assert_eq!(whole.to_string().parse(), Ok(whole), "what is written is read");
+    }
+
+    #[test]
+    fn a_scaled_context_has_a_kind_and_a_factor() {
+        for (word, scaling) in [("linear:2", RopeScaling::Linear(2.0)), ("yarn:1.5", RopeScaling::Yarn(1.5))]
+        {
+            assert_eq!(word.parse(), Ok(scaling));
+            assert_eq!(scaling.to_string(), word);
+        }
+        for wrong in ["", "yarn", "yarn:", "yarn:nan", "linear:0", "longrope:2", "yarn:1000"] {
+            assert!(wrong.parse::<RopeScaling>().is_err(), "{wrong:?}");
         }
     }
 

@@ -172,7 +172,7 @@ impl Backend for LlamaBackend {
     }
 
     fn footprint(&self) -> Footprint {
-        let trained = Some(self.model.trained_context()).filter(|tokens| *tokens > 0);
+        let trained = Some(self.model.reach(self.facts.attention.rope)).filter(|tokens| *tokens > 0);
         let token_bytes = self.model.token_bytes(&self.facts.attention).map(|bytes| bytes * SEQUENCES as u64);
         Footprint { token_bytes, trained }
     }

@@ -8,8 +8,8 @@
 use std::num::NonZeroU32;
 
 use llama_cpp_2::context::LlamaContext;
-use llama_cpp_2::context::params::{KvCacheType, LlamaContextParams};
-use toolgate_infer::{Attention, CacheType, FlashAttention, Numerics};
+use llama_cpp_2::context::params::{KvCacheType, LlamaContextParams, RopeScalingType};
+use toolgate_infer::{Attention, CacheType, FlashAttention, Numerics, RopeScaling};
 
 use crate::context::{Context, failed};
 use crate::model::llama_cpp;
@@ -38,7 +38,7 @@ impl Plan {
         let count = u32::try_from(self.sequences).unwrap_or(u32::MAX);
         let threads = i32::try_from(self.threads).unwrap_or(i32::MAX);
         let attention = &self.attention;
-        let params = LlamaContextParams::default()
+        let params = scaled(LlamaContextParams::default(), attention.rope)
             .with_n_ctx(NonZeroU32::new(cells.saturating_mul(count)))
             .with_n_batch(self.batch_len)
             .with_n_ubatch(self.batch_len)
@@ -50,7 +50,7 @@ impl Plan {
             .with_type_v(cached(attention.values.unwrap_or(match self.numerics {
                 // Single tokens take an attention kernel of their own, which sums in another order, if keys and values
                 // are of one type; with two types all batches take the plain one.
-                Numerics::Exact if inner.place.gpu.is_none() => CacheType::Bf16,
+                Numerics::Exact if inner.place.is_processor() => CacheType::Bf16,
                 Numerics::Exact | Numerics::Fast => CacheType::F16,
             })))
             .with_flash_attention_policy(match attention.flash {
@@ -59,7 +59,7 @@ impl Plan {
                 FlashAttention::Off => llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_DISABLED,
             });
         let lock = inner.making_context.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let context = inner.model.new_context(llama_cpp(), params).map_err(|error| {
+        let mut context = inner.model.new_context(llama_cpp(), params).map_err(|error| {
             let conversations = self.sequences / crate::context::SEQUENCES;
             let several = match conversations {
                 ..=1 => String::new(),
@@ -74,12 +74,27 @@ impl Plan {
             );
             Error::new(Kind::Context, message).because(error)
         })?;
+        if let Some(adapter) = &inner.adapter {
+            adapter.set(&mut context)?;
+        }
         drop(lock);
         // SAFETY: the context borrows the `LlamaModel` inside the `Arc` of `model`. `Context` keeps a clone of that `Arc` beside
         // the context, in a field that is dropped after it; the model does not move, and nothing hands out the context
         // with its false lifetime.
         Ok(unsafe { std::mem::transmute::<LlamaContext<'_>, LlamaContext<'static>>(context) })
     }
+}
+
+/// llama.cpp takes one over the factor as the scale of frequencies. The context that YaRN starts from, and the rest of its numbers, are
+/// those of the file.
+fn scaled(params: LlamaContextParams, rope: Option<RopeScaling>) -> LlamaContextParams {
+    let Some(rope) = rope else { return params };
+    let kind = match rope {
+        RopeScaling::None => RopeScalingType::None,
+        RopeScaling::Linear(_) => RopeScalingType::Linear,
+        RopeScaling::Yarn(_) => RopeScalingType::Yarn,
+    };
+    params.with_rope_scaling_type(kind).with_rope_freq_scale(1.0 / rope.factor())
 }
 
 fn cached(kind: CacheType) -> KvCacheType {

@@ -29,7 +29,7 @@ use crate::{Error, Kind, Model, state};
 /// assert_eq!((options.batch, options.threads), (256, None), "a thread for each physical core");
 /// assert_eq!(ContextOptions::default().numerics, Numerics::Exact);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ContextOptions {
     /// Tokens of a slot. `None` takes the model's trained context, at most 8,192; 0 takes all of it. Each token costs memory
     /// for its keys and values (12 KiB with a 0.5 B model, 28 KiB with a 1.5 B one), in each of a slot's two sequences. A slot with a
@@ -125,7 +125,8 @@ impl Context {
     /// logits would depend on the places of its cells among those of others. Several slots share cells: otherwise llama.cpp
     /// would evaluate parts of different lengths one after the other.
     pub(crate) fn new(model: &Model, options: &ContextOptions, conversations: usize) -> Result<Self, Error> {
-        let trained = u32::try_from(model.trained_context()).unwrap_or(0);
+        let attention = options.attention;
+        let trained = u32::try_from(model.reach(attention.rope)).unwrap_or(0);
         let len = match options.context {
             Some(0) if trained > 0 => trained,
             Some(0) | None if trained == 0 => UNTOLD,
@@ -133,12 +134,11 @@ impl Context {
             None => trained.min(USUAL),
         };
         let sequences = SEQUENCES.saturating_mul(conversations.max(1));
-        let is_gpu = model.inner().place.gpu.is_some();
+        let is_gpu = !model.inner().place.is_processor();
         let least = if is_gpu { LEAST_OF_GPU } else { 1 };
         let batch_len = options.batch.max(least).clamp(1, len.max(1));
         let threads = options.threads.map_or_else(physical_cores, |threads| threads as usize).max(1);
         let shared = conversations > 1;
-        let attention = options.attention;
         if attention.flash == FlashAttention::Off
             && matches!(attention.values, Some(CacheType::Q8_0 | CacheType::Q4_0))
         {
@@ -150,13 +150,14 @@ impl Context {
         let shares_cells = shared && memory == Memory::All;
         let plan =
             Plan { numerics: options.numerics, attention, sequences, batch_len, threads, shares_cells };
-        let grows = !(shared || is_gpu) && model.computes_alike_in_any_context();
+        let grows = !(shared || is_gpu || attention.rope.is_some()) && model.computes_alike_in_any_context();
         let cells = if grows { len.min(FIRST) } else { len };
         let context = plan.open(model, cells)?;
         let cells = context.n_ctx() as usize / sequences;
         let len = if grows { cells.max(len as usize) } else { cells };
         let batch_len = (context.n_batch().min(context.n_ubatch()).max(1)) as usize;
-        let kernels = Kernels::of(is_gpu, model.inner().layout, &attention);
+        let kernels =
+            Kernels::of(is_gpu || model.inner().adapter.is_some(), model.inner().layout, &attention);
         let exact_len = match options.numerics {
             Numerics::Exact if !shared => kernels.exact_len.min(batch_len),
             // Shared batches are not exact, however narrow their parts are.
@@ -174,8 +175,12 @@ impl Context {
                 true => String::new(),
                 false => format!(", {attention:?}"),
             };
+            let adapter = match &model.inner().adapter {
+                Some(adapter) => format!(", {}", adapter.label()),
+                None => String::new(),
+            };
             format!(
-                "llama-cpp-sys-2 {version}; {:?}, {layout:?}{device}, {threads} threads, batches of {batch_len}{cells}{kept}; \
+                "llama-cpp-sys-2 {version}; {:?}, {layout:?}{device}, {threads} threads, batches of {batch_len}{cells}{kept}{adapter}; \
                  {system}",
                 options.numerics
             )

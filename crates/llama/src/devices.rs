@@ -181,12 +181,16 @@ fn choose(
 }
 
 /// Where the layers of a model are evaluated.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Place {
-    /// The graphics processor; none is the processor.
-    pub(crate) gpu: Option<FoundDevice>,
+    /// The graphics processors; none is the processor.
+    pub(crate) gpus: Vec<FoundDevice>,
     /// Layers there, as llama.cpp counts them; negative is all.
     pub(crate) layers: i32,
+    /// The share of these that each has; empty is by what each has free.
+    pub(crate) split: Vec<f32>,
+    /// Whether experts stay in the processor's memory.
+    pub(crate) cpu_moe: bool,
 }
 
 /// Memory of a device that is left to contexts and to what evaluation needs.
@@ -195,35 +199,94 @@ const RESERVE: u64 = 1 << 30;
 impl Place {
     /// For a file of these weights.
     pub(crate) fn of(placement: &Placement, weights: Weights) -> Result<Self, Error> {
-        let gpu = choose_device(&placement.device)?;
-        Ok(Self::on(gpu, placement.gpu_layers, weights))
+        let chosen = choose_device(&placement.device)?;
+        Self::on(chosen, devices(), placement, weights)
     }
 
-    fn on(gpu: Option<FoundDevice>, layers: GpuLayers, weights: Weights) -> Self {
-        let Some(gpu) = gpu else { return Self::default() };
-        let layers = match layers {
-            GpuLayers::Count(layers) => i32::try_from(layers).unwrap_or(i32::MAX),
-            GpuLayers::Auto => room(gpu.memory_free, weights),
+    /// On a chosen device, and on others like it where shares say so, or where it has no room for all and no device was named.
+    fn on(
+        chosen: Option<FoundDevice>,
+        found: Vec<FoundDevice>,
+        placement: &Placement,
+        weights: Weights,
+    ) -> Result<Self, Error> {
+        let split = placement.tensor_split.clone();
+        let Some(chosen) = chosen else {
+            return match split.is_empty() {
+                true => Ok(Self::default()),
+                false => Err(Error::new(
+                    Kind::Device,
+                    "--tensor-split is for graphics processors, and the model is evaluated on the processor",
+                )),
+            };
         };
-        if layers == 0 { Self::default() } else { Self { gpu: Some(gpu), layers } }
+        let mut weights = weights;
+        if placement.cpu_moe {
+            weights.bytes = weights.bytes.saturating_sub(weights.experts);
+        }
+        let alike = |device: &FoundDevice| device.kind == chosen.kind && device.backend == chosen.backend;
+        let alike: Vec<FoundDevice> = found.into_iter().filter(alike).collect();
+        let is_split = !split.is_empty();
+        if is_split
+            && (split.len() > alike.len() || !split.iter().all(|share| share.is_finite() && *share >= 0.0))
+        {
+            let names: Vec<String> = alike.iter().map(FoundDevice::label).collect();
+            let message = format!(
+                "--tensor-split takes a share of 0 or more for each of {} devices: {}",
+                names.len(),
+                names.join(", ")
+            );
+            return Err(Error::new(Kind::Device, message));
+        }
+        let one_suffices = placement.device != Device::Auto || room(&[&chosen], weights) == ALL;
+        let gpus = match split.len() {
+            0 if one_suffices => vec![chosen],
+            0 => alike,
+            some => alike.into_iter().take(some).collect(),
+        };
+        let layers = match placement.gpu_layers {
+            GpuLayers::Count(layers) => i32::try_from(layers).unwrap_or(i32::MAX),
+            GpuLayers::Auto => room(&gpus.iter().collect::<Vec<_>>(), weights),
+        };
+        Ok(match layers {
+            0 => Self::default(),
+            layers => Self { gpus, layers, split, cpu_moe: placement.cpu_moe },
+        })
+    }
+
+    /// Whether the processor evaluates all of it.
+    pub(crate) fn is_processor(&self) -> bool {
+        self.gpus.is_empty()
     }
 
     /// In words: what evaluates.
     pub(crate) fn label(&self) -> String {
-        match &self.gpu {
-            None => "cpu".to_owned(),
-            Some(gpu) if self.layers < 0 => gpu.label(),
-            Some(gpu) => format!("{}, {} layers", gpu.label(), self.layers),
+        if self.is_processor() {
+            return "cpu".to_owned();
         }
+        let mut label = self.gpus.iter().map(FoundDevice::label).collect::<Vec<_>>().join(" and ");
+        if self.layers >= 0 {
+            label.push_str(&format!(", {} layers", self.layers));
+        }
+        if !self.split.is_empty() {
+            let shares: Vec<String> = self.split.iter().map(f32::to_string).collect();
+            label.push_str(&format!(", shares {}", shares.join(":")));
+        }
+        if self.cpu_moe {
+            label.push_str(", experts on the processor");
+        }
+        label
     }
 }
 
-/// The layers that so much memory has room for; negative is all. A device that does not say
-/// what is free gets them all.
-fn room(free: u64, weights: Weights) -> i32 {
-    const ALL: i32 = -1;
-    let usable = free.saturating_sub(RESERVE);
-    if free == 0 || weights.bytes <= usable || weights.bytes == 0 {
+/// All layers, as llama.cpp has it.
+const ALL: i32 = -1;
+
+/// The layers that the memory of these devices has room for. A device that does not say what is free gets them all.
+fn room(devices: &[&FoundDevice], weights: Weights) -> i32 {
+    let usable: u64 = devices.iter().map(|device| device.memory_free.saturating_sub(RESERVE)).sum();
+    let is_untold = devices.iter().any(|device| device.memory_free == 0);
+    if is_untold || weights.bytes <= usable || weights.bytes == 0 {
         return ALL;
     }
     let layers = u128::from(weights.layers) * u128::from(usable) / u128::from(weights.bytes);
@@ -302,16 +365,49 @@ mod tests {
     #[test]
     fn as_many_layers_as_there_is_room_for() {
         let weights = Weights { bytes: 8 << 30, layers: 32, ..Weights::default() };
-        assert_eq!(room(16 << 30, weights), -1);
-        assert_eq!(room(5 << 30, weights), 16, "4 GiB of 8, since 1 GiB is left free");
-        assert_eq!(room(1 << 30, weights), 0);
-        assert_eq!(room(0, weights), -1, "it does not say what is free");
+        let of = |free| room(&[&device("Vulkan0", DeviceKind::Gpu, free)], weights);
+        assert_eq!(of(16 << 30), ALL);
+        assert_eq!(of(5 << 30), 16, "4 GiB of 8, since 1 GiB is left free");
+        assert_eq!(of(1 << 30), 0);
+        assert_eq!(of(0), ALL, "it does not say what is free");
+        let place = |chosen: Option<FoundDevice>, gpu_layers| {
+            let placement = Placement { gpu_layers, ..Placement::default() };
+            Place::on(chosen.clone(), chosen.into_iter().collect(), &placement, weights).unwrap()
+        };
         let gpu = || Some(device("Vulkan0", DeviceKind::Gpu, 5 << 30));
-        assert_eq!(
-            Place::on(gpu(), GpuLayers::Auto, weights).label(),
-            "Vulkan0 (Vulkan, Maker's Vulkan0), 16 layers"
-        );
-        assert_eq!(Place::on(gpu(), GpuLayers::Count(0), weights), Place::default(), "none is the processor");
-        assert_eq!(Place::on(None, GpuLayers::Count(9), weights).label(), "cpu");
+        assert_eq!(place(gpu(), GpuLayers::Auto).label(), "Vulkan0 (Vulkan, Maker's Vulkan0), 16 layers");
+        assert_eq!(place(gpu(), GpuLayers::Count(0)), Place::default(), "none is the processor");
+        assert_eq!(place(None, GpuLayers::Count(9)).label(), "cpu");
+    }
+
+    #[test]
+    fn a_model_without_room_on_one_device_lies_on_all_that_are_alike() {
+        let weights = Weights { bytes: 10 << 30, layers: 40, experts: 8 << 30, ..Weights::default() };
+        let on = |placement: &Placement| {
+            let chosen = choose(&placement.device, machine(), &FEATURES)?;
+            Place::on(chosen, machine(), placement, weights)
+        };
+        let names =
+            |place: &Place| place.gpus.iter().map(|gpu| gpu.name.clone()).collect::<Vec<_>>().join(" ");
+        let auto = Placement::default();
+        let place = on(&auto).unwrap();
+        assert_eq!((names(&place).as_str(), place.layers), ("Vulkan1 Vulkan2", ALL), "3 and 7 GiB are free");
+        let named = Placement { device: "vulkan2".parse().unwrap(), ..auto.clone() };
+        let place = on(&named).unwrap();
+        assert_eq!((names(&place).as_str(), place.layers), ("Vulkan2", 28), "a name is one device");
+        let without_experts = Placement { cpu_moe: true, ..auto.clone() };
+        let place = on(&without_experts).unwrap();
+        assert_eq!((names(&place).as_str(), place.layers), ("Vulkan2", ALL), "2 GiB are left of it");
+        assert!(place.label().ends_with(", experts on the processor"), "{}", place.label());
+        let shares = |shares: &[f32]| Placement { tensor_split: shares.to_vec(), ..auto.clone() };
+        let place = on(&shares(&[1.0, 3.0])).unwrap();
+        assert_eq!(names(&place), "Vulkan1 Vulkan2");
+        assert!(place.label().ends_with(", shares 1:3"), "{}", place.label());
+        for wrong in [&[1.0, 1.0, 1.0][..], &[-1.0, 2.0]] {
+            let error = on(&shares(wrong)).unwrap_err().to_string();
+            assert!(error.contains("each of 2 devices: Vulkan1 (Vulkan"), "{error}");
+        }
+        let processor = Placement { device: Device::Cpu, ..shares(&[1.0]) };
+        assert_eq!(on(&processor).unwrap_err().kind(), Kind::Device);
     }
 }

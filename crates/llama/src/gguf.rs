@@ -16,12 +16,64 @@ pub(crate) struct Weights {
     pub(crate) bytes: u64,
     /// Bytes of the weights of type Q4_K.
     pub(crate) q4_k: u64,
+    /// Bytes of the experts of mixtures.
+    pub(crate) experts: u64,
     /// Layers, as the file's metadata says; 0 where it does not.
     pub(crate) layers: u32,
 }
 
+/// What a file says of itself.
+#[derive(Default)]
+struct Header {
+    weights: Weights,
+    /// `general.type`.
+    kind: Vec<u8>,
+    /// A key whose value has a type that llama.cpp does not expect, and aborts on.
+    mistyped: Option<&'static str>,
+    /// A tensor of a type that adapters do not have.
+    odd: Option<String>,
+    /// Whether it takes effect behind certain tokens alone.
+    activated: bool,
+}
+
+/// The keys of an adapter with the type of their values. llama.cpp reads them without a look at it.
+const ADAPTER_KEYS: [(&str, u32); 4] = [
+    ("general.type", STRING),
+    ("general.architecture", STRING),
+    ("adapter.type", STRING),
+    ("adapter.lora.alpha", F32),
+];
+/// What makes an adapter one that takes effect behind certain tokens alone.
+const INVOCATION: &[u8] = b"adapter.alora.invocation_tokens";
+/// The types of tensors of adapters: F32, F16, Q8_0 and BF16.
+const ADAPTER_TYPES: [u32; 4] = [0, 1, 8, 30];
+
 /// Checks magic, version, metadata and the tensor table. The file has to reach to the end of its last tensor.
 pub(crate) fn check(path: &Path) -> Result<Weights, Error> {
+    Ok(header(path)?.weights)
+}
+
+/// The same of a file that is to be an adapter (LoRA).
+pub(crate) fn check_adapter(path: &Path) -> Result<(), Error> {
+    let header = header(path)?;
+    let message = match header {
+        Header { mistyped: Some(key), .. } => format!("damaged adapter: {key} has a value of the wrong type"),
+        Header { kind, .. } if kind != b"adapter" => {
+            "not an adapter (LoRA): its general.type is not adapter".to_owned()
+        }
+        Header { odd: Some(name), .. } => {
+            format!("tensor {name:?} is not of the types F32, F16, BF16 and Q8_0: convert the adapter to one")
+        }
+        Header { activated: true, .. } => {
+            "an adapter that acts behind certain tokens alone (aLoRA) cannot be used: merge it into the model"
+                .to_owned()
+        }
+        Header { .. } => return Ok(()),
+    };
+    Err(Error::new(Kind::Invalid, message).at(path))
+}
+
+fn header(path: &Path) -> Result<Header, Error> {
     let open = || -> std::io::Result<(File, std::fs::Metadata)> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
@@ -81,12 +133,13 @@ struct Reader {
 
 /// Metadata values: a number of four bytes, string, array, and the sizes of the others by type number.
 const U32: u32 = 4;
+const F32: u32 = 6;
 const STRING: u32 = 8;
 const ARRAY: u32 = 9;
 const SIZES: [u64; 13] = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
 
 impl Reader {
-    fn check(mut self) -> Result<Weights, Fault> {
+    fn check(mut self) -> Result<Header, Fault> {
         if self.len < 4 || &self.bytes::<4>()? != b"GGUF" {
             return Err(Fault::NotGguf("it does not begin with the letters GGUF"));
         }
@@ -95,14 +148,24 @@ impl Reader {
             return Err(Fault::Invalid(format!("version {version} is not 2 or 3")));
         }
         let (tensors, pairs) = (self.u64()?, self.u64()?);
-        let (mut alignment, mut layers) = (32, 0);
+        let mut header = Header::default();
+        let mut alignment = 32;
         for _ in 0..pairs {
             let key = self.text()?;
             let kind = self.u32()?;
+            let known = ADAPTER_KEYS.iter().find(|(known, _)| known.as_bytes() == key);
+            if let Some((known, wanted)) = known
+                && *wanted != kind
+            {
+                header.mistyped = Some(known);
+            }
+            header.activated |= key == INVOCATION;
             if key == b"general.alignment" && kind == U32 {
                 alignment = u64::from(self.u32()?);
             } else if key.ends_with(b".block_count") && kind == U32 {
-                layers = self.u32()?;
+                header.weights.layers = self.u32()?;
+            } else if key == b"general.type" && kind == STRING {
+                header.kind = self.text()?;
             } else {
                 self.value(kind)?;
             }
@@ -110,7 +173,7 @@ impl Reader {
         if alignment == 0 {
             return Err(Fault::Invalid("alignment is 0".to_owned()));
         }
-        let (mut end, mut weights) = (0_u64, Weights { layers, ..Weights::default() });
+        let mut end = 0_u64;
         for _ in 0..tensors {
             let name = self.text()?;
             let bad =
@@ -127,9 +190,17 @@ impl Reader {
             let offset = self.u64()?;
             let size = tensor_bytes(kind, elements).ok_or_else(|| bad("is too large"))?;
             end = end.max(offset.checked_add(size).ok_or_else(|| bad("lies outside any file"))?);
+            let weights = &mut header.weights;
             weights.bytes = weights.bytes.saturating_add(size);
             if kind == Q4_K {
                 weights.q4_k = weights.q4_k.saturating_add(size);
+            }
+            // As llama.cpp's pattern for `--cpu-moe`: ffn_up_exps, ffn_gate_exps, ffn_down_exps and the like.
+            if name.windows(5).any(|part| part == b"_exps") {
+                weights.experts = weights.experts.saturating_add(size);
+            }
+            if !ADAPTER_TYPES.contains(&kind) {
+                header.odd = Some(String::from_utf8_lossy(&name).into_owned());
             }
         }
         let data = self.at.div_ceil(alignment) * alignment;
@@ -137,7 +208,7 @@ impl Reader {
         if tensors > 0 && self.len < needs {
             return Err(Fault::Truncated { needs: Some(needs) });
         }
-        Ok(weights)
+        Ok(header)
     }
 
     fn value(&mut self, kind: u32) -> Result<(), Fault> {
@@ -301,7 +372,10 @@ mod tests {
     fn whole_file_passes_and_every_shorter_one_is_named_truncated() {
         let whole = whole();
         // Six numbers, and a block of 256.
-        assert_eq!(check_bytes(&whole).unwrap(), Weights { bytes: 24 + 144, q4_k: 144, layers: 0 });
+        assert_eq!(
+            check_bytes(&whole).unwrap(),
+            Weights { bytes: 24 + 144, q4_k: 144, ..Weights::default() }
+        );
         for len in (4..whole.len()).step_by(37).chain([whole.len() - 1]) {
             let error = check_bytes(&whole[..len]).unwrap_err();
             assert_eq!(error.kind(), Kind::Truncated, "{len} bytes: {error}");

@@ -18,7 +18,7 @@ impl Kernels {
     /// is more than three times what the measured kernels change, and more than twice the most that was seen anywhere.
     const UNKNOWN: Self = Self { exact_len: 1, noise: Some(1.0) };
 
-    /// Those of the processor with weights in this layout, or of a graphics processor.
+    /// Those of the processor with weights in this layout, or others: a graphics processor's, or those of adapters.
     ///
     /// On x86-64 llama.cpp's matrix kernels for several tokens take over at four in its own layout, and at eight in the file's.
     /// For other processors nothing is known, and every token is evaluated alone.
@@ -26,9 +26,9 @@ impl Kernels {
     /// The noise with repacked weights was measured with a 1.5 B model over 218 choices, between the likeliest token and the
     /// next: median 0.06, 99th percentile 0.24, maximum 0.28. Twice this bound would be safer, and would repeat three times
     /// as many choices. Weights as in the file allow batches of seven; wider ones gain little.
-    pub(crate) fn of(is_gpu: bool, layout: Layout, attention: &Attention) -> Self {
+    pub(crate) fn of(others: bool, layout: Layout, attention: &Attention) -> Self {
         // What was measured are the processor's kernels with our own types of keys and values.
-        if is_gpu || *attention != Attention::default() {
+        if others || *attention != Attention::default() {
             return Self::UNKNOWN;
         }
         match layout {

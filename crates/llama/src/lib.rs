@@ -24,6 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod adapter;
 mod backend;
 mod cells;
 mod context;
@@ -52,7 +53,9 @@ pub use model::{Load, Model, ModelOptions};
 pub use processor::{Instructions, instructions, machine};
 pub use threads::physical_cores;
 pub use tokenizer::Tokenizer;
-pub use toolgate_infer::{Attention, CacheType, Device, FlashAttention, GpuLayers, Numerics, Placement};
+pub use toolgate_infer::{
+    Adapter, Attention, CacheType, Device, FlashAttention, GpuLayers, Numerics, Placement, RopeScaling,
+};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

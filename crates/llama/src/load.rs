@@ -29,6 +29,9 @@ use crate::Load;
 use crate::devices::Place;
 use crate::gguf::Weights;
 
+/// The experts of mixtures, by the names of their tensors: `LLM_FFN_EXPS_REGEX` in llama.cpp's common.h.
+const EXPERTS: &std::ffi::CStr = c"\\.ffn_(up|down|gate|gate_up)_(ch|)exps";
+
 /// How the weights of a model lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
@@ -41,7 +44,7 @@ pub(crate) enum Layout {
 impl Layout {
     /// The faster layout for these weights on this processor. A graphics processor has layouts of its own.
     pub(crate) fn of(weights: Weights, place: &Place) -> Self {
-        let is_processor = place.gpu.is_none() && cfg!(target_arch = "x86_64");
+        let is_processor = place.is_processor() && cfg!(target_arch = "x86_64");
         let gains = is_processor && weights.q4_k > weights.bytes / 2;
         if gains { Self::Repacked } else { Self::Mapped }
     }
@@ -68,19 +71,35 @@ pub(crate) fn load_file(
     let path = CString::new(path.to_str()?).ok()?;
     let mut progress = progress;
     // SAFETY: llama.cpp is running, which `_running` proves; the parameters are its own defaults with fields set to
-    // values of their types; the devices are llama.cpp's own, by their numbers, with a null behind them; path, devices and
-    // progress outlive the call, which keeps none of them.
+    // values of their types; the devices are llama.cpp's own, by their numbers, with a null behind them; the shares are as many as it
+    // reads, and the overrides end with a null. Path, devices, shares, overrides and progress outlive the call, which keeps none of them.
     let model = unsafe {
         let mut params = llama_cpp_sys_2::llama_model_default_params();
         params.vocab_only = load == Load::Vocabulary;
-        let mut devices = Vec::new();
-        if let Some(gpu) = &place.gpu {
-            devices.push(llama_cpp_sys_2::ggml_backend_dev_get(gpu.index));
-        }
+        let mut devices: Vec<_> =
+            place.gpus.iter().map(|gpu| llama_cpp_sys_2::ggml_backend_dev_get(gpu.index)).collect();
         devices.push(std::ptr::null_mut());
         params.devices = devices.as_mut_ptr();
         params.n_gpu_layers = place.layers;
-        let is_processor = place.gpu.is_none();
+        let mut shares = place.split.clone();
+        if !shares.is_empty() {
+            // llama.cpp reads as many as it can have devices.
+            shares.resize(llama_cpp_sys_2::llama_max_devices().max(shares.len()), 0.0);
+            params.tensor_split = shares.as_ptr();
+        }
+        let in_memory = llama_cpp_sys_2::llama_model_tensor_buft_override {
+            pattern: EXPERTS.as_ptr(),
+            buft: llama_cpp_sys_2::ggml_backend_cpu_buffer_type(),
+        };
+        let end = llama_cpp_sys_2::llama_model_tensor_buft_override {
+            pattern: std::ptr::null(),
+            buft: std::ptr::null_mut(),
+        };
+        let overrides = [in_memory, end];
+        if place.cpu_moe {
+            params.tensor_buft_overrides = overrides.as_ptr();
+        }
+        let is_processor = place.is_processor();
         params.use_extra_bufts =
             layout == Layout::Repacked || (is_processor && !cfg!(target_arch = "x86_64"));
         let is_read = layout == Layout::Repacked || placement.no_mmap;

@@ -14,9 +14,10 @@ use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::token_type::LlamaTokenAttr;
 use llama_cpp_2::{LogOptions, send_logs_to_tracing};
 use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
-use toolgate_infer::{Attention, CacheType, Placement, Specials, Untrained};
+use toolgate_infer::{Attention, CacheType, Placement, RopeScaling, Specials, Untrained};
 
 use crate::ContextOptions;
+use crate::adapter::LoadedAdapter;
 use crate::backend::LlamaBackend;
 use crate::devices::Place;
 use crate::load::{Layout, Memory, load_file};
@@ -101,6 +102,7 @@ pub(crate) struct Inner {
     memory: Memory,
     pub(crate) layout: Layout,
     pub(crate) place: Place,
+    pub(crate) adapter: Option<LoadedAdapter>,
     /// The bytes that the tokenizer puts in front of a text that begins a sequence; empty for most.
     pub(crate) prefix: Vec<u8>,
     untrained: Untrained,
@@ -155,7 +157,7 @@ impl Model {
                 cancelled |= stop;
                 !stop
             });
-        let (model, memory) = model.ok_or_else(|| {
+        let (mut model, memory) = model.ok_or_else(|| {
             if cancelled {
                 Error::new(Kind::Cancelled, "loading was cancelled").at(path)
             } else {
@@ -164,6 +166,8 @@ impl Model {
                 Error::new(Kind::Invalid, message).at(path)
             }
         })?;
+        let wanted = options.placement.adapter.as_ref().filter(|_| options.load == Load::All);
+        let adapter = wanted.map(|wanted| LoadedAdapter::load(&mut model, wanted)).transpose()?;
         let prefix = prefix_of(&model);
         let untrained = options.untrained;
         if !prefix.is_empty() && !untrained.is_empty() {
@@ -177,8 +181,17 @@ impl Model {
         let marks = Arc::new(Marks::of(&vocabulary));
         let vocabulary = Arc::new(vocabulary);
         let making_context = Mutex::new(());
-        let inner =
-            Inner { model, load: options.load, memory, layout, place, prefix, untrained, making_context };
+        let inner = Inner {
+            model,
+            load: options.load,
+            memory,
+            layout,
+            place,
+            adapter,
+            prefix,
+            untrained,
+            making_context,
+        };
         Ok(Self { inner: Arc::new(inner), vocabulary, marks })
     }
 
@@ -351,7 +364,20 @@ impl Model {
     /// Whether it computes the same in contexts of any length. A model with a scaled context takes other factors for positions in a longer
     /// one. One that does not remember all cannot move from one context to another.
     pub(crate) fn computes_alike_in_any_context(&self) -> bool {
-        self.memory() == Memory::All && self.number("rope.scaling.original_context_length").is_none()
+        self.memory() == Memory::All && self.unscaled_context().is_none()
+    }
+
+    /// The context before the file's own scaling, in tokens; none where it has none.
+    fn unscaled_context(&self) -> Option<u64> {
+        self.number("rope.scaling.original_context_length")
+    }
+
+    /// The tokens that positions reach to where they are told so; 0 where the file does not name its trained context.
+    pub(crate) fn reach(&self, rope: Option<RopeScaling>) -> usize {
+        let trained = self.trained_context();
+        let Some(rope) = rope else { return trained };
+        let unscaled = self.unscaled_context().and_then(|tokens| usize::try_from(tokens).ok());
+        (unscaled.unwrap_or(trained) as f64 * f64::from(rope.factor())) as usize
     }
 
     /// Number of weights.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use toolgate_chat::Demonstrations;
 use toolgate_grammar::TokenId;
 use toolgate_grammar::marks::KnownMark;
-use toolgate_infer::Untrained;
+use toolgate_infer::{Attention, Placement, Untrained};
 
 use super::digest::Sha256Digest;
 use super::error::{Error, Kind};
@@ -153,6 +153,12 @@ pub struct Defaults {
     /// Tokens of context to allocate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<u32>,
+    /// Where the weights lie, and what is added to them, unless the caller says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    /// How contexts are kept, unless the caller says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attention: Option<Attention>,
 }
 
 /// What an answer after calls is written from.

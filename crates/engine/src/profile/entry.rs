@@ -32,6 +32,8 @@ impl Options {
             false => Self::default(),
         };
         options.context = defaults.context;
+        options.placement = defaults.placement.clone().unwrap_or_default();
+        options.attention = defaults.attention.unwrap_or_default();
         if defaults.advanced_parameters == Some(false) {
             options.parameters = Parameters::Plain;
         }
@@ -66,5 +68,6 @@ impl Options {
 
 /// Whether the settings of an entry say how the model is led, and not only how it is run.
 fn is_profile(defaults: &Defaults) -> bool {
-    *defaults != Defaults { context: defaults.context, ..Defaults::default() }
+    let Defaults { context, placement, attention, .. } = defaults.clone();
+    *defaults != Defaults { context, placement, attention, ..Defaults::default() }
 }

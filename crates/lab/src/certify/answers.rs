@@ -2,7 +2,6 @@
 //! calls where one is asked for.
 
 use std::num::NonZeroUsize;
-use std::time::Instant;
 
 use toolgate_agent::Hints;
 use toolgate_chat::{Message, ToolChoice, Transcript};
@@ -93,7 +92,8 @@ fn tried<H: Host>(
     // A translation tells of a result in other words: the language of the results is asked in.
     let is_result =
         |wanted: &&Wanted| !wanted.call && wanted.state == State::AfterSuccess && wanted.language == LANGUAGE;
-    let (started, mut found) = (Instant::now(), ViewTried { name: name.to_owned(), ..ViewTried::default() });
+    let (clock, mut found) =
+        (measured.clock(ANSWERING), ViewTried { name: name.to_owned(), ..ViewTried::default() });
     let (mut told, mut echoes) = (0, 0);
     for wanted in spread(measured, is_result) {
         let transcript = wanted.transcript();
@@ -106,7 +106,7 @@ fn tried<H: Host>(
         found.answers += 1;
         told += usize::from(tells(&text, &results, &wanted.request));
         echoes += usize::from(repeats(&text, &wanted.request));
-        if started.elapsed() > ANSWERING {
+        if clock.tick().is_break() {
             break;
         }
     }
@@ -140,7 +140,7 @@ fn answer<H: Host>(
 
 /// The share of requests that want a call which the model would begin to refuse, in the words in which it refuses what no tool can.
 fn refusals<H: Host>(measured: &Measured<'_, H>, engine: &LocalEngine<LlamaBackend>) -> anyhow::Result<f64> {
-    let (started, sampling) = (Instant::now(), Sampling::default().max_tokens(BEGINNING));
+    let (clock, sampling) = (measured.clock(ANSWERING), Sampling::default().max_tokens(BEGINNING));
     let mut begun = Vec::new();
     for request in measured.data.impossible.iter().take(MOST) {
         let transcript = Transcript::new().with(Message::User(request.clone()));
@@ -155,7 +155,7 @@ fn refusals<H: Host>(measured: &Measured<'_, H>, engine: &LocalEngine<LlamaBacke
         let start = beginning(&text);
         asked += 1;
         refused += usize::from(begun.contains(&start) && often(&start));
-        if started.elapsed() > ANSWERING {
+        if clock.tick().is_break() {
             break;
         }
     }
@@ -170,7 +170,7 @@ fn beginning(text: &str) -> String {
 
 /// The share of turns with more than one call, where one is asked for.
 fn several<H: Host>(measured: &Measured<'_, H>, engine: &LocalEngine<LlamaBackend>) -> anyhow::Result<f64> {
-    let (started, sampling) = (Instant::now(), Sampling::default().max_tokens(2 * ANSWER));
+    let (clock, sampling) = (measured.clock(ANSWERING), Sampling::default().max_tokens(2 * ANSWER));
     let (mut asked, mut more) = (0, 0);
     for wanted in spread(measured, |wanted| wanted.call && wanted.state == State::First) {
         let transcript = wanted.transcript();
@@ -180,7 +180,7 @@ fn several<H: Host>(measured: &Measured<'_, H>, engine: &LocalEngine<LlamaBacken
         let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
         asked += 1;
         more += usize::from(turn.parsed.calls.len() > 1);
-        if started.elapsed() > ANSWERING {
+        if clock.tick().is_break() {
             break;
         }
     }

@@ -3,9 +3,6 @@
 //! Only tools that bring examples along show them, as those of toolgate do. So requests are asked whose tools have some, behind nothing
 //! and behind the examples. What makes the right turns likelier is taken: whether there is a call, and of which tool.
 
-use std::ops::ControlFlow;
-use std::time::Instant;
-
 use toolgate_chat::Demonstrations;
 use toolgate_engine::models::Profile;
 use toolgate_engine::{LocalEngine, Signal};
@@ -29,9 +26,9 @@ pub(super) fn demonstrations<H: Host>(
     H::note("what it calls with and without examples");
     let asked: Vec<&Wanted> =
         in_order(&measured.data).into_iter().filter(|wanted| is_shown(wanted, &measured.data)).collect();
-    let without = ask(&engine, &measured.data, &asked)?;
+    let without = ask(measured, &engine, &asked)?;
     let other = measured.load(options(untrained, Demonstrations::Calls))?;
-    let with = ask(&other, &measured.data, &asked)?;
+    let with = ask(measured, &other, &asked)?;
     // There may not have been time for as many behind each.
     let both = without.len().min(with.len());
     let tried = |name, cases: &[Case<'_>]| tried(name, cases.get(..both).unwrap_or_default(), &measured.data);
@@ -52,18 +49,13 @@ fn is_shown(wanted: &Wanted, data: &Data) -> bool {
 }
 
 /// What the model tells of requests, as many as there is time for.
-fn ask<'d>(
+fn ask<'d, H: Host>(
+    measured: &'d Measured<'_, H>,
     engine: &LocalEngine<LlamaBackend>,
-    data: &'d Data,
     asked: &[&'d Wanted],
 ) -> anyhow::Result<Vec<Case<'d>>> {
-    let started = Instant::now();
-    ask_all(engine, data, asked, &|_| &[Signal::Call, Signal::Tools], &mut || match started.elapsed()
-        > CHOOSING
-    {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    })
+    let clock = measured.clock(CHOOSING);
+    ask_all(engine, &measured.data, asked, &|_| &[Signal::Call, Signal::Tools], &mut || clock.tick())
 }
 
 /// How likely the right turns are by what was told, a mean over requests, as a logarithm.

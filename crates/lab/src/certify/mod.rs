@@ -20,6 +20,7 @@ mod tools;
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -37,14 +38,16 @@ const EXAMPLES: &str = "\
 Examples:
   toolgate certify models/some-model.gguf
   toolgate certify models/some-model.gguf --quick
+  toolgate certify models/some-model.gguf --minutes 40
   toolgate certify models/some-model.gguf --report report.html --json > report.json
 
 Derives the format of calls, marks and reasoning from the file. Proves them on its own
 vocabulary. Fits the decision between call and answer, and measures the choice of tools, the
 answers and the speed. The profile goes to TOOLGATE_PROFILES, or to toolgate/profiles in the
 user's configuration folder, under the digest of the file: every later run finds it there,
-wherever the file lies. A model of 1.5 B weights takes some 15 minutes on two cores. --quick
-takes less than one: it fits nothing and starts from weights that were fitted with other models.
+wherever the file lies. It takes some 15 minutes, or --minutes: in more time it asks more
+requests, so the figures are surer, and a slow machine comes as far as a fast one. --quick takes
+less than one: it fits nothing and starts from weights that were fitted with other models.
 
 --json prints {model, digest, format, marks, round_trips, reasoning, decision, tools, views,
 refusals, echoes, parallel, speed, kernels}.";
@@ -59,6 +62,10 @@ pub struct CertifyArgs<H: Host> {
     /// Less than a minute: no decision is fitted and no answer is looked at.
     #[arg(long)]
     quick: bool,
+    /// How long its requests and answers may take.
+    #[arg(long, value_name = "N", default_value_t = USUAL, conflicts_with = "quick",
+        value_parser = clap::value_parser!(u32).range(1..=600))]
+    minutes: u32,
     /// Write the profile to this file, and nowhere else.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -247,12 +254,15 @@ pub(crate) struct Kernels {
     pub(crate) noise: Option<f64>,
 }
 
-/// Time for the requests of the decision.
-const DECIDING: Duration = Duration::from_secs(420);
-/// Time for requests behind each kind of demonstrations.
-const CHOOSING: Duration = Duration::from_secs(75);
-/// Time for answers from each view.
-const ANSWERING: Duration = Duration::from_secs(60);
+/// Minutes of a run, unless others are asked for.
+const USUAL: u32 = 14;
+/// The share of them for the requests of the decision.
+const DECIDING: f64 = 0.5;
+/// The share for requests behind each of two kinds of demonstrations.
+const CHOOSING: f64 = 0.09;
+/// The share for answers of each of four kinds.
+const ANSWERING: f64 = 0.07;
+const _: () = assert!(DECIDING + 2.0 * CHOOSING + 4.0 * ANSWERING <= 1.0, "a run stays within its time");
 
 /// A model being measured: its file, and how it is loaded.
 pub(crate) struct Measured<'a, H: Host> {
@@ -260,9 +270,39 @@ pub(crate) struct Measured<'a, H: Host> {
     store: Store,
     device: &'a H::Device,
     pub(crate) data: Data,
+    /// Time for all parts.
+    time: Duration,
+}
+
+/// The time of a part of a run.
+pub(crate) struct Clock {
+    began: Instant,
+    time: Duration,
+}
+
+impl Clock {
+    /// Seconds of it that are gone.
+    pub(crate) fn seconds(&self) -> u64 {
+        self.began.elapsed().as_secs()
+    }
+
+    /// Seconds of all of it.
+    pub(crate) fn all(&self) -> u64 {
+        self.time.as_secs()
+    }
+
+    /// A break where it is over.
+    pub(crate) fn tick(&self) -> ControlFlow<()> {
+        if self.began.elapsed() > self.time { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
 }
 
 impl<H: Host> Measured<'_, H> {
+    /// Begins a part that has this share of the time.
+    pub(crate) fn clock(&self, share: f64) -> Clock {
+        Clock { began: Instant::now(), time: self.time.mul_f64(share) }
+    }
+
     /// Loads the model, led by these options.
     pub(crate) fn load(&self, options: Options) -> anyhow::Result<LocalEngine<LlamaBackend>> {
         let hardware = H::hardware(self.device)?;
@@ -294,7 +334,8 @@ pub fn run<H: Host>(args: &CertifyArgs<H>, out: &mut dyn Write) -> anyhow::Resul
     };
     H::note("its format, on its own vocabulary");
     let calls = format::measure(&file, args.quick, &mut report)?;
-    let measured = Measured::<H> { file, store: known, device: &args.device, data: Data::read()? };
+    let time = Duration::from_secs(60 * u64::from(args.minutes));
+    let measured = Measured::<H> { file, store: known, device: &args.device, data: Data::read()?, time };
     H::note("its speed");
     speed::measure(&measured, args.quick, &mut report)?;
     decide::measure(&measured, &calls, args.quick, &mut report, &mut profile)?;

@@ -9,6 +9,7 @@
     reason = "tests"
 )]
 
+mod adapters;
 mod backend;
 mod canonical;
 mod differential;
