@@ -45,8 +45,8 @@ pub(super) struct DeviceArgs {
     /// [default: as the file says].
     #[arg(long, value_name = "none|KIND:FACTOR")]
     rope_scaling: Option<RopeScaling>,
-    /// Shares of the layers of several graphics processors, in the order of `toolgate doctor`, such as 3,1 [default: one of them, or
-    /// all by what they have free where one has no room].
+    /// Shares of the layers of several graphics processors, such as 3,1. They are taken in the order of `toolgate doctor`, those that are
+    /// alike [default: one of them; where one has no room, all by what each has free].
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     tensor_split: Vec<f32>,
     /// Keep the experts of a mixture in the processor's memory, and the rest on the graphics processor.
@@ -89,10 +89,11 @@ impl DeviceArgs {
         self.threads
     }
 
-    /// What `toolgate bench tune` found for this device on this machine.
-    pub(super) fn tunings(&self) -> anyhow::Result<Tunings> {
+    /// What `toolgate bench tune` found for this device on this machine, or for the given one where none was asked for.
+    pub(super) fn tunings(&self, given: &Placement) -> anyhow::Result<Tunings> {
         let tunings = Tunings::new(Store::open()?.tuning(), toolgate_llama::machine());
-        let chosen = toolgate_llama::choose_device(&self.device)?;
+        let device = asked(&self.device).unwrap_or(&given.device);
+        let chosen = toolgate_llama::choose_device(device)?;
         Ok(chosen.map_or(tunings.clone(), |device| tunings.on(device.label())))
     }
 

@@ -276,7 +276,8 @@ fn judged(device: toolgate_llama::FoundDevice, used: Option<&str>) -> FoundDevic
         }
         (DeviceKind::Accelerator, _) => Some("it only helps the processor".to_owned()),
         (_, Some(name)) => Some(format!(
-            "--device auto takes one, {name}: dedicated before integrated, then the one with the most free memory"
+            "--device auto takes {name}: dedicated before integrated, then the one with the most free memory; where it has no room for a \
+             model, all that are alike are used"
         )),
         (_, None) => Some("--device auto does not take it".to_owned()),
     };

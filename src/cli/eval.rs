@@ -31,6 +31,7 @@ Examples:
   toolgate eval bfcl.jsonl --limit 100
   toolgate eval tasks.jsonl --calibrate
   toolgate eval tasks.jsonl talk.jsonl --ablate --out ablation.jsonl
+  toolgate eval tasks.jsonl --ablate=mention,paths
   toolgate eval --repository ~/src/project questions.jsonl
 
 The file has a JSON object a line. With --out each record is written as it comes; what is there already is not run
@@ -79,10 +80,17 @@ pub(super) struct EvalArgs {
     /// Which hints are on: none, auto, or names with commas between.
     #[arg(long, default_value = "auto", value_name = "none|auto|NAME,…")]
     hints: Hints,
-    /// Run the cases that a hint steered once more without it, for each hint, and print what each brings, in points with 95 %
-    /// intervals. With --out FILE the records of a run without a hint go to FILE.without-HINT.
-    #[arg(long, conflicts_with = "calibrate")]
-    ablate: bool,
+    /// Run the cases that a hint steered once more without it, for each hint or for these, and print what each brings, in points with
+    /// 95 % intervals. With --out FILE the records of a run without a hint go to FILE.without-HINT.
+    #[arg(
+        long,
+        conflicts_with = "calibrate",
+        value_name = "NAME,…",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "auto"
+    )]
+    ablate: Option<Hints>,
     /// Tokens a turn at most.
     #[arg(long, default_value_t = 300, value_name = "N")]
     max_tokens: usize,
@@ -112,7 +120,7 @@ pub(super) fn run(args: EvalArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
         sets.push((set_name(file), cases));
     }
     anyhow::ensure!(
-        args.ablate || sets.len() == 1,
+        args.ablate.is_some() || sets.len() == 1,
         "several files are sets for --ablate; give one without it"
     );
     let system = match &args.system {
@@ -125,9 +133,9 @@ pub(super) fn run(args: EvalArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     };
     let mut runner = Runner { args: &args, system, cancel: Cancel::default(), engine: None };
     stop_on_interrupt(&runner.cancel)?;
-    let figures = match (sets.as_slice(), args.ablate) {
-        (sets, true) => serde_json::to_value(runner.ablation(sets)?)?,
-        ([(_, cases)], false) => runner.summary(cases)?,
+    let figures = match (sets.as_slice(), &args.ablate) {
+        (sets, Some(left_out)) => serde_json::to_value(runner.ablation(sets, left_out)?)?,
+        ([(_, cases)], None) => runner.summary(cases)?,
         _ => anyhow::bail!("no file of cases was given"),
     };
     serde_json::to_writer_pretty(&mut *out, &figures)?;
@@ -165,11 +173,12 @@ impl Runner<'_> {
         Ok(figures)
     }
 
-    /// What each hint that is on brings for each set of cases.
-    fn ablation(&mut self, sets: &[(String, Vec<Case>)]) -> anyhow::Result<Ablation> {
+    /// What each of these hints that is on brings for each set of cases.
+    fn ablation(&mut self, sets: &[(String, Vec<Case>)], left_out: &Hints) -> anyhow::Result<Ablation> {
         let (args, all) = (self.args, &self.args.hints);
-        let names: Vec<&str> = Hints::known().map(|(name, _)| name).filter(|name| all.has(name)).collect();
-        anyhow::ensure!(!names.is_empty(), "no hint is on, so there is none to leave out");
+        let is_on = |name: &&str| all.has(name) && left_out.has(name);
+        let names: Vec<&str> = Hints::known().map(|(name, _)| name).filter(is_on).collect();
+        anyhow::ensure!(!names.is_empty(), "none of these hints is on, so there is none to leave out");
         let mut found = Ablation::default();
         for (set, cases) in sets {
             let base: Vec<Record> =
@@ -361,5 +370,30 @@ fn table(summary: &Summary) {
             low * 100.0,
             high * 100.0
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        eval: EvalArgs,
+    }
+
+    #[test]
+    fn hints_to_leave_out_are_named_behind_an_equals_sign_or_are_all() {
+        let parsed = |arguments: &[&str]| {
+            let command = Command::try_parse_from(["eval"].iter().chain(arguments)).unwrap();
+            (command.eval.ablate.map(|hints| hints.to_string()), command.eval.file.len())
+        };
+        assert_eq!(parsed(&["a.jsonl"]), (None, 1));
+        assert_eq!(parsed(&["--ablate=paths,mention", "a.jsonl"]), (Some("mention,paths".to_owned()), 1));
+        assert_eq!(parsed(&["--ablate", "a.jsonl", "b.jsonl"]), (Some(Hints::auto().to_string()), 2));
     }
 }

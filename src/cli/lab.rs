@@ -73,11 +73,12 @@ impl Host for ModelOptions {
     type Device = DeviceArgs;
 
     fn hardware(asked: &DeviceArgs) -> anyhow::Result<Hardware> {
+        let placement = asked.placement(Placement::default());
         Ok(Hardware {
-            placement: asked.placement(Placement::default()),
             attention: asked.attention(Attention::default()),
             threads: asked.threads(),
-            tunings: asked.tunings()?,
+            tunings: asked.tunings(&placement)?,
+            placement,
         })
     }
 

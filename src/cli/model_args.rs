@@ -308,8 +308,9 @@ impl ModelOptions {
                 engine::Options::for_entry(other)
             }
         };
-        // What is known of the file leads nobody.
+        // What is known of the file, and how it is run, leads nobody.
         (options.untrained, options.marks, options.context) = (own.untrained, own.marks, own.context);
+        (options.placement, options.attention) = (own.placement, own.attention);
         Ok(options)
     }
 
@@ -363,7 +364,8 @@ impl ModelOptions {
             packs.read_ahead();
         }
         let bar = terminal::bar("loading", 100, Unit::Count);
-        let tuned = self.hardware.tunings()?.get(&model.path)?.unwrap_or_default();
+        let context = self.context.or(suited.context);
+        let tuned = self.hardware.tunings(&suited.placement)?.get(&model.path)?.unwrap_or_default();
         let options = self
             .hardware
             .given(self.thinking(suited.biased(self.call_bias)), tuned)
@@ -372,8 +374,8 @@ impl ModelOptions {
                 ConstraintArg::Llama => engine::Constraint::Llama,
                 ConstraintArg::None => engine::Constraint::None,
             })
-            .context(self.context)
-            .numerics(self.numerics.of(self.context))
+            .context(context)
+            .numerics(self.numerics.of(context))
             .at_once(load.at_once)
             .prompt_memory(load.prompt_memory)
             .forcing(if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On })

@@ -146,8 +146,8 @@ pub struct Placement {
     pub mlock: bool,
     /// Reads the file instead of mapping it into memory. Default: the backend's choice.
     pub no_mmap: bool,
-    /// The shares of the layers of several graphics processors, in the order in which they are found. Default: one of them, or all
-    /// by what they have free where one has no room for the model.
+    /// The shares of the layers of several graphics processors, in the order in which they are found. Default: one of them has all.
+    /// Where it has no room, they are put on all that are alike, by what each has free.
     pub tensor_split: Vec<f32>,
     /// Keeps the experts of a mixture in the processor's memory, and the rest of the layers on the graphics processor. Default: not.
     pub cpu_moe: bool,

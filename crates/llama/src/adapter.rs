@@ -28,7 +28,13 @@ impl LoadedAdapter {
     /// Loads a file for a model.
     pub(crate) fn load(model: &mut LlamaModel, wanted: &Adapter) -> Result<Self, Error> {
         let Adapter { path, scale } = wanted;
-        gguf::check_adapter(path)?;
+        let told = |key: &str| model.meta_val_str(key).ok();
+        let experts = told("general.architecture").and_then(|name| told(&format!("{name}.expert_count")));
+        gguf::check_adapter(path, experts.and_then(|experts| experts.parse().ok()))?;
+        if path.to_str().is_none_or(|path| path.contains('\0')) {
+            let message = "llama.cpp takes paths in UTF-8 only: rename the file";
+            return Err(Error::new(Kind::NotFound, message).at(path));
+        }
         let label = label(path, *scale)?;
         let inner = model.lora_adapter_init(path).map_err(|error| {
             let message = "this adapter was not made for the model: its architecture is another, or its matrices have other names or sizes \

@@ -13,7 +13,7 @@ use toolgate_infer::{Attention, CacheType, FlashAttention, Numerics, RopeScaling
 
 use crate::context::{Context, failed};
 use crate::model::llama_cpp;
-use crate::{Error, Kind, Model};
+use crate::{Error, Kind, Model, memory};
 
 /// The tokens of a sequence for which there is memory at first.
 pub(crate) const FIRST: u32 = 2_048;
@@ -31,6 +31,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// For whom a context is, in words; empty for one conversation.
+    fn several(&self) -> String {
+        match self.sequences / crate::context::SEQUENCES {
+            ..=1 => String::new(),
+            conversations => format!(" for each of {conversations} conversations"),
+        }
+    }
+
     /// A context with memory for so many tokens of each sequence.
     #[expect(unsafe_code, reason = "a context borrows its model; both are kept together by `Context`")]
     pub(crate) fn open(&self, model: &Model, cells: u32) -> Result<LlamaContext<'static>, Error> {
@@ -38,6 +46,17 @@ impl Plan {
         let count = u32::try_from(self.sequences).unwrap_or(u32::MAX);
         let threads = i32::try_from(self.threads).unwrap_or(i32::MAX);
         let attention = &self.attention;
+        let token_bytes = model.token_bytes(attention).filter(|_| inner.place.is_processor());
+        if let Some(bytes) = token_bytes.map(|bytes| bytes.saturating_mul(u64::from(count))) {
+            let what = format!("a context of {cells} tokens{} takes", self.several());
+            memory::require(bytes.saturating_mul(u64::from(cells)), &what, |free| {
+                let smaller = match *attention == Attention::default() {
+                    true => ", and for more with keys and values of type q8_0",
+                    false => "",
+                };
+                format!("there is room for {} tokens{smaller}", free / bytes.max(1))
+            })?;
+        }
         let params = scaled(LlamaContextParams::default(), attention.rope)
             .with_n_ctx(NonZeroU32::new(cells.saturating_mul(count)))
             .with_n_batch(self.batch_len)
@@ -60,11 +79,7 @@ impl Plan {
             });
         let lock = inner.making_context.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut context = inner.model.new_context(llama_cpp(), params).map_err(|error| {
-            let conversations = self.sequences / crate::context::SEQUENCES;
-            let several = match conversations {
-                ..=1 => String::new(),
-                _ => format!(" for each of {conversations} conversations"),
-            };
+            let several = self.several();
             let types = match *attention == Attention::default() {
                 true => "",
                 false => ", or other types of keys and values",

@@ -227,6 +227,11 @@ impl Place {
         let alike = |device: &FoundDevice| device.kind == chosen.kind && device.backend == chosen.backend;
         let alike: Vec<FoundDevice> = found.into_iter().filter(alike).collect();
         let is_split = !split.is_empty();
+        if is_split && matches!(placement.device, Device::Named(_)) {
+            let message =
+                "--tensor-split takes devices in the order of toolgate doctor: give it without --device NAME";
+            return Err(Error::new(Kind::Device, message));
+        }
         if is_split
             && (split.len() > alike.len() || !split.iter().all(|share| share.is_finite() && *share >= 0.0))
         {
@@ -246,6 +251,7 @@ impl Place {
         };
         let layers = match placement.gpu_layers {
             GpuLayers::Count(layers) => i32::try_from(layers).unwrap_or(i32::MAX),
+            GpuLayers::Auto if is_split => room_in_shares(&gpus, &split, weights),
             GpuLayers::Auto => room(&gpus.iter().collect::<Vec<_>>(), weights),
         };
         Ok(match layers {
@@ -285,8 +291,26 @@ const ALL: i32 = -1;
 /// The layers that the memory of these devices has room for. A device that does not say what is free gets them all.
 fn room(devices: &[&FoundDevice], weights: Weights) -> i32 {
     let usable: u64 = devices.iter().map(|device| device.memory_free.saturating_sub(RESERVE)).sum();
-    let is_untold = devices.iter().any(|device| device.memory_free == 0);
-    if is_untold || weights.bytes <= usable || weights.bytes == 0 {
+    match devices.iter().any(|device| device.memory_free == 0) {
+        true => ALL,
+        false => layers_in(usable, weights),
+    }
+}
+
+/// The same where each has a share: the one with the least room for its share says how many.
+fn room_in_shares(devices: &[FoundDevice], shares: &[f32], weights: Weights) -> i32 {
+    let all: f64 = shares.iter().map(|share| f64::from(*share)).sum();
+    let sharing =
+        devices.iter().zip(shares).filter(|(device, share)| **share > 0.0 && device.memory_free > 0);
+    let usable = sharing.map(|(device, share)| {
+        (device.memory_free.saturating_sub(RESERVE) as f64 * all / f64::from(*share)) as u64
+    });
+    usable.min().map_or(ALL, |usable| layers_in(usable, weights))
+}
+
+/// The layers that so many bytes have room for.
+fn layers_in(usable: u64, weights: Weights) -> i32 {
+    if weights.bytes <= usable || weights.bytes == 0 {
         return ALL;
     }
     let layers = u128::from(weights.layers) * u128::from(usable) / u128::from(weights.bytes);
@@ -401,12 +425,18 @@ mod tests {
         assert!(place.label().ends_with(", experts on the processor"), "{}", place.label());
         let shares = |shares: &[f32]| Placement { tensor_split: shares.to_vec(), ..auto.clone() };
         let place = on(&shares(&[1.0, 3.0])).unwrap();
-        assert_eq!(names(&place), "Vulkan1 Vulkan2");
+        assert_eq!(
+            (names(&place).as_str(), place.layers),
+            ("Vulkan1 Vulkan2", 37),
+            "7 GiB for three quarters"
+        );
         assert!(place.label().ends_with(", shares 1:3"), "{}", place.label());
         for wrong in [&[1.0, 1.0, 1.0][..], &[-1.0, 2.0]] {
             let error = on(&shares(wrong)).unwrap_err().to_string();
             assert!(error.contains("each of 2 devices: Vulkan1 (Vulkan"), "{error}");
         }
+        let named = Placement { device: "vulkan2".parse().unwrap(), ..shares(&[1.0]) };
+        assert!(on(&named).unwrap_err().to_string().contains("without --device NAME"));
         let processor = Placement { device: Device::Cpu, ..shares(&[1.0]) };
         assert_eq!(on(&processor).unwrap_err().kind(), Kind::Device);
     }

@@ -20,6 +20,8 @@ pub enum Kind {
     Processor,
     /// No context of that size could be made.
     Context,
+    /// The memory of this machine does not suffice. Nothing was loaded.
+    Memory,
     /// No such device, or not in this build.
     Device,
     /// A grammar llama.cpp refuses.

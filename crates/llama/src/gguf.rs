@@ -3,6 +3,7 @@
 //! Invariant: the file's own length bounds memory and time, whatever the file's counts claim.
 //! The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -32,8 +33,31 @@ struct Header {
     mistyped: Option<&'static str>,
     /// A tensor of a type that adapters do not have.
     odd: Option<String>,
+    /// The sizes of the matrices of an adapter, by name.
+    matrices: BTreeMap<String, [u64; 4]>,
     /// Whether it takes effect behind certain tokens alone.
     activated: bool,
+}
+
+impl Header {
+    /// A matrix that llama.cpp would take and abort on: it looks at the first two sizes alone.
+    fn misshapen(&self, experts: Option<u64>) -> Option<&str> {
+        let is_flat = |name: &str, [_, _, third, fourth]: [u64; 4]| {
+            fourth == 1 && (third == 1 || (name.contains("_exps") && Some(third) == experts))
+        };
+        let is_one_rank = |name: &str, sizes: [u64; 4]| {
+            let Some(weight) =
+                name.strip_suffix(".lora_a").filter(|name| name.ends_with("token_embd.weight"))
+            else {
+                return true;
+            };
+            let other = self.matrices.get(&format!("{weight}.lora_b"));
+            other.is_none_or(|other| other.first() == sizes.first())
+        };
+        let mut matrices = self.matrices.iter();
+        let wrong = matrices.find(|(name, sizes)| !(is_flat(name, **sizes) && is_one_rank(name, **sizes)));
+        wrong.map(|(name, _)| name.as_str())
+    }
 }
 
 /// The keys of an adapter with the type of their values. llama.cpp reads them without a look at it.
@@ -50,12 +74,13 @@ const ADAPTER_TYPES: [u32; 4] = [0, 1, 8, 30];
 
 /// Checks magic, version, metadata and the tensor table. The file has to reach to the end of its last tensor.
 pub(crate) fn check(path: &Path) -> Result<Weights, Error> {
-    Ok(header(path)?.weights)
+    Ok(header(path, "model")?.weights)
 }
 
-/// The same of a file that is to be an adapter (LoRA).
-pub(crate) fn check_adapter(path: &Path) -> Result<(), Error> {
-    let header = header(path)?;
+/// The same of a file that is to be an adapter (LoRA) of a model with so many experts.
+pub(crate) fn check_adapter(path: &Path, experts: Option<u64>) -> Result<(), Error> {
+    let header = header(path, "adapter")?;
+    let misshapen = header.misshapen(experts);
     let message = match header {
         Header { mistyped: Some(key), .. } => format!("damaged adapter: {key} has a value of the wrong type"),
         Header { kind, .. } if kind != b"adapter" => {
@@ -68,12 +93,16 @@ pub(crate) fn check_adapter(path: &Path) -> Result<(), Error> {
             "an adapter that acts behind certain tokens alone (aLoRA) cannot be used: merge it into the model"
                 .to_owned()
         }
-        Header { .. } => return Ok(()),
+        Header { .. } => match misshapen {
+            Some(name) => format!("tensor {name:?} has a shape that this model has no place for"),
+            None => return Ok(()),
+        },
     };
     Err(Error::new(Kind::Invalid, message).at(path))
 }
 
-fn header(path: &Path) -> Result<Header, Error> {
+/// Reads a file that is to be a `what`.
+fn header(path: &Path, what: &str) -> Result<Header, Error> {
     let open = || -> std::io::Result<(File, std::fs::Metadata)> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
@@ -81,8 +110,8 @@ fn header(path: &Path) -> Result<Header, Error> {
     };
     let (file, metadata) = open().map_err(|error| {
         let message = match error.kind() {
-            ErrorKind::NotFound => "no such model file".to_owned(),
-            _ => format!("model file cannot be read: {error}"),
+            ErrorKind::NotFound => format!("no such {what} file"),
+            _ => format!("{what} file cannot be read: {error}"),
         };
         Error::new(Kind::NotFound, message).at(path).because(error)
     })?;
@@ -100,7 +129,7 @@ fn header(path: &Path) -> Result<Header, Error> {
             }
             Fault::Invalid(what) => (Kind::Invalid, format!("damaged GGUF file: {what}; download it again")),
             Fault::Io(error) => {
-                return Error::new(Kind::NotFound, format!("model file cannot be read: {error}"))
+                return Error::new(Kind::NotFound, format!("{what} file cannot be read: {error}"))
                     .at(path)
                     .because(error);
             }
@@ -182,9 +211,10 @@ impl Reader {
             if dimensions > 4 {
                 return Err(bad("has more than 4 dimensions"));
             }
-            let mut elements = 1_u64;
-            for _ in 0..dimensions {
-                elements = elements.checked_mul(self.u64()?).ok_or_else(|| bad("is too large"))?;
+            let (mut elements, mut sizes) = (1_u64, [1; 4]);
+            for size in sizes.iter_mut().take(dimensions as usize) {
+                *size = self.u64()?;
+                elements = elements.checked_mul(*size).ok_or_else(|| bad("is too large"))?;
             }
             let kind = self.u32()?;
             let offset = self.u64()?;
@@ -198,6 +228,9 @@ impl Reader {
             // As llama.cpp's pattern for `--cpu-moe`: ffn_up_exps, ffn_gate_exps, ffn_down_exps and the like.
             if name.windows(5).any(|part| part == b"_exps") {
                 weights.experts = weights.experts.saturating_add(size);
+            }
+            if name.ends_with(b".lora_a") || name.ends_with(b".lora_b") {
+                header.matrices.insert(String::from_utf8_lossy(&name).into_owned(), sizes);
             }
             if !ADAPTER_TYPES.contains(&kind) {
                 header.odd = Some(String::from_utf8_lossy(&name).into_owned());

@@ -36,6 +36,7 @@ mod grammar;
 mod kernels;
 mod load;
 mod marks;
+mod memory;
 mod model;
 mod processor;
 mod scheduler;

@@ -22,7 +22,7 @@ use crate::backend::LlamaBackend;
 use crate::devices::Place;
 use crate::load::{Layout, Memory, load_file};
 use crate::marks::Marks;
-use crate::{Error, Kind, gguf, processor};
+use crate::{Error, Kind, gguf, memory, processor};
 
 /// The part of a file that is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,6 +145,12 @@ impl Model {
             Load::Vocabulary => Place::default(),
         };
         let layout = Layout::of(weights, &place);
+        // A mapped file takes no memory that the system cannot take back.
+        let is_taken = layout == Layout::Repacked || options.placement.no_mmap || options.placement.mlock;
+        if options.load == Load::All && place.is_processor() && is_taken {
+            let advice = |_| "end other programs, or take a smaller model".to_owned();
+            memory::require(weights.bytes, "the weights take", advice).map_err(|error| error.at(path))?;
+        }
         if path.to_str().is_none_or(|path| path.contains('\0')) {
             return Err(
                 Error::new(Kind::NotFound, "llama.cpp takes paths in UTF-8 only: rename the file").at(path)
@@ -336,8 +342,9 @@ impl Model {
 
     /// Bytes of a token's keys and values in a sequence; none where the model's memory is of another kind.
     pub(crate) fn token_bytes(&self, attention: &Attention) -> Option<u64> {
-        // With latent attention the cache holds other values.
-        if self.memory() == Memory::Summary || self.number("attention.kv_lora_rank").is_some() {
+        // With latent attention the cache holds other values, and some layers may have none of their own.
+        let others = ["attention.kv_lora_rank", "attention.shared_kv_layers"];
+        if self.memory() == Memory::Summary || others.iter().any(|key| self.number(key).is_some()) {
             return None;
         }
         let heads = self.number("attention.head_count")?;
@@ -347,13 +354,22 @@ impl Model {
         let head =
             keys.checked_add(length("attention.value_length").checked_mul(bytes_of_32(attention.values))?)?;
         let shared = self.number("attention.head_count_kv").unwrap_or(heads);
+        if shared != u64::from(self.inner.model.n_head_kv()) {
+            // Layers differ.
+            return None;
+        }
         Some([self.number("block_count")?, shared, head].into_iter().try_fold(1, u64::checked_mul)? / 32)
     }
 
     /// A number of the metadata that belongs to the model's architecture.
     fn number(&self, key: &str) -> Option<u64> {
+        self.told(key)?.parse().ok()
+    }
+
+    /// A value of the metadata that belongs to the model's architecture, as text.
+    fn told(&self, key: &str) -> Option<String> {
         let architecture = self.metadata("general.architecture")?;
-        self.metadata(&format!("{architecture}.{key}"))?.parse().ok()
+        self.metadata(&format!("{architecture}.{key}"))
     }
 
     /// What its memory has of the tokens of a sequence.
@@ -376,8 +392,16 @@ impl Model {
     pub(crate) fn reach(&self, rope: Option<RopeScaling>) -> usize {
         let trained = self.trained_context();
         let Some(rope) = rope else { return trained };
-        let unscaled = self.unscaled_context().and_then(|tokens| usize::try_from(tokens).ok());
-        (unscaled.unwrap_or(trained) as f64 * f64::from(rope.factor())) as usize
+        // What is asked for takes the place of the file's own scaling.
+        let unscaled = match (self.unscaled_context(), self.told("rope.scaling.factor")) {
+            (Some(tokens), _) => tokens as f64,
+            (None, factor) => {
+                let factor =
+                    factor.and_then(|factor| factor.parse::<f64>().ok()).filter(|factor| *factor > 1.0);
+                trained as f64 / factor.unwrap_or(1.0)
+            }
+        };
+        (unscaled * f64::from(rope.factor())) as usize
     }
 
     /// Number of weights.

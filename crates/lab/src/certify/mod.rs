@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
-use toolgate_engine::models::{Profile, Profiles, ResolvedModel, Store};
+use toolgate_engine::models::{Defaults, Profile, Profiles, ResolvedModel, Store};
 use toolgate_engine::{DEFAULT_LIMIT, LocalEngine, Options, PromptCache};
 use toolgate_llama::LlamaBackend;
 
@@ -325,6 +325,17 @@ pub fn run<H: Host>(args: &CertifyArgs<H>, out: &mut dyn Write) -> anyhow::Resul
     let known = Store::new(store.directory(), store.catalogue().clone());
     let file = known.resolve(&args.model)?;
     let mut profile = Profile::of(&file.path)?;
+    // How the file is run is the user's own. A damaged profile gives way to the new one.
+    if let Some(before) = Profiles::open().and_then(|kept| kept.find(&file.path).ok().flatten()) {
+        let Defaults { context, placement, attention, .. } = before.defaults;
+        (profile.defaults.context, profile.defaults.placement, profile.defaults.attention) =
+            (context, placement, attention);
+    }
+    let hardware = H::hardware(&args.device)?;
+    anyhow::ensure!(
+        args.out.is_some() || (hardware.placement.adapter.is_none() && hardware.attention.rope.is_none()),
+        "a profile is found by the model's file alone: name a file of its own for this one (--out FILE), and give it to --profile"
+    );
     let mut report = Report {
         model: profile.model.clone(),
         digest: profile.sha256.to_string(),

@@ -21,6 +21,10 @@ struct File<'a> {
     /// The type number of `adapter.lora.alpha`, and its bytes: 6 is F32.
     alpha: (u32, Vec<u8>),
     width: usize,
+    /// The third size of its matrices.
+    depth: usize,
+    /// The type number of its matrices: 0 is F32.
+    matrices: u32,
     /// What the second matrix is filled with.
     second: f32,
 }
@@ -28,7 +32,15 @@ struct File<'a> {
 impl Default for File<'_> {
     fn default() -> Self {
         let alpha = (6, 2.0_f32.to_le_bytes().to_vec());
-        Self { kind: "adapter", architecture: "llama", alpha, width: WIDTH, second: 0.5 }
+        Self {
+            kind: "adapter",
+            architecture: "llama",
+            alpha,
+            width: WIDTH,
+            depth: 1,
+            matrices: 0,
+            second: 0.5,
+        }
     }
 }
 
@@ -56,12 +68,14 @@ impl File<'_> {
         text(&mut out, "adapter.lora.alpha");
         out.extend(self.alpha.0.to_le_bytes());
         out.extend(&self.alpha.1);
-        let numbers = self.width * RANK;
-        for (name, sizes, offset) in [("a", [self.width, RANK], 0), ("b", [RANK, self.width], numbers * 4)] {
+        let numbers = self.width * RANK * self.depth;
+        for (name, sizes, offset) in
+            [("a", [self.width, RANK, self.depth], 0), ("b", [RANK, self.width, self.depth], numbers * 4)]
+        {
             text(&mut out, &format!("blk.0.attn_q.weight.lora_{name}"));
-            out.extend(2_u32.to_le_bytes());
+            out.extend(3_u32.to_le_bytes());
             sizes.iter().for_each(|size| out.extend((*size as u64).to_le_bytes()));
-            out.extend(0_u32.to_le_bytes());
+            out.extend(self.matrices.to_le_bytes());
             out.extend((offset as u64).to_le_bytes());
         }
         out.resize(out.len().div_ceil(32) * 32, 0);
@@ -133,12 +147,20 @@ fn what_is_no_adapter_of_the_model_is_an_error_that_names_it() {
             "was not made for the model",
         ),
         (write("wide.gguf", File { width: 640, ..File::default() }), "was not made for the model"),
-        // llama.cpp would abort on it.
+        (
+            write("odd.gguf", File { matrices: 24, ..File::default() }),
+            "is not of the types F32, F16, BF16 and Q8_0",
+        ),
+        // llama.cpp would abort on these.
+        (
+            write("deep.gguf", File { depth: 2, ..File::default() }),
+            "has a shape that this model has no place for",
+        ),
         (
             write("text.gguf", File { alpha: (4, 2_u32.to_le_bytes().to_vec()), ..File::default() }),
             "adapter.lora.alpha has a value of the wrong type",
         ),
-        (directory.path().join("none.gguf"), "no such"),
+        (directory.path().join("none.gguf"), "no such adapter file"),
     ];
     for (path, expected) in cases {
         let adapter = Adapter { path: path.clone(), scale: 1.0 };

@@ -367,6 +367,18 @@ fn full_context_is_an_error_with_numbers_or_a_stop_never_a_crash() {
 }
 
 #[test]
+fn a_context_that_memory_has_no_room_for_is_refused_before_it_is_made() {
+    let Some(model) = smollm2() else { return };
+    let several = std::num::NonZeroUsize::new(2).unwrap();
+    let options = ContextOptions { context: Some(100_000_000), ..ContextOptions::default() };
+    let error = model.backends(&options, several).unwrap_err();
+    assert_eq!(error.kind(), toolgate_llama::Kind::Memory, "{error}");
+    let message = error.to_string();
+    assert!(message.contains("a context of 100000000 tokens for each of 2 conversations takes"), "{message}");
+    assert!(message.contains("there is room for"), "{message}");
+}
+
+#[test]
 fn token_outside_the_vocabulary_is_refused_before_llama_cpp_sees_it() {
     let Some(model) = smollm2() else { return };
     let mut session = Session::new(backend(&model, 64));
