@@ -241,7 +241,7 @@ impl FromStr for Adapter {
     type Err = UnknownWord;
 
     fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        const KNOWN: &str = "FILE FILE:SCALE";
+        const KNOWN: &str = "these: FILE, FILE:SCALE";
         // The path may have colons of its own.
         let scaled = word.rsplit_once(':').and_then(|(path, scale)| Some((path, scale.parse::<f32>().ok()?)));
         let (path, scale) = scaled.unwrap_or((word, 1.0));
@@ -271,7 +271,7 @@ impl FromStr for RopeScaling {
         match (word, kind, factor) {
             ("none", ..) => Ok(Self::None),
             (_, Some(kind), Some(factor)) if (1.0..=MOST_TIMES).contains(&factor) => Ok(kind(factor)),
-            _ => Err(unknown(word, "none linear:FACTOR yarn:FACTOR, with a factor of 1 to 256")),
+            _ => Err(unknown(word, "these: none, linear:FACTOR, yarn:FACTOR (factors of 1 to 256)")),
         }
     }
 }
