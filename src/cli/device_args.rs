@@ -41,8 +41,8 @@ pub(super) struct DeviceArgs {
     /// Add a low-rank adapter to the weights: a GGUF, multiplied by SCALE where one stands behind its path.
     #[arg(long, value_name = "FILE[:SCALE]")]
     lora: Option<Adapter>,
-    /// How positions are told to the model: none, or linear:FACTOR or yarn:FACTOR for a context of so many times the trained one
-    /// [default: as the file says].
+    /// How positions are told to the model, in place of the file's own scaling: none, or linear:FACTOR or yarn:FACTOR for so many
+    /// times the context that the file has without scaling [default: as the file says].
     #[arg(long, value_name = "none|KIND:FACTOR")]
     rope_scaling: Option<RopeScaling>,
     /// Shares of the layers of several graphics processors, such as 3,1. They are taken in the order of `toolgate doctor`, those that are

@@ -56,8 +56,8 @@ pub(super) struct ModelOptions {
     #[arg(long, value_name = "auto|none|guided|FILE|ID", default_value = AUTO, hide_default_value = true)]
     #[serde(default = "auto")]
     profile: String,
-    /// Tokens the model's context holds; 0 is as many as the model was trained for [default: 8192 or these, whichever is
-    /// less]. Agents such as Claude Code, Codex and qwen-code need 32768.
+    /// Tokens the model's context holds; 0 is as many as the model was trained for [default: as its profile says, else 8192 or these,
+    /// whichever is less]. Agents such as Claude Code, Codex and qwen-code need 32768.
     #[arg(long, value_name = "N")]
     pub(super) context: Option<u32>,
     /// Move the decision between call and answer towards calling (above 0) or answering (below 0), in logarithms of
@@ -78,7 +78,8 @@ pub(super) struct ModelOptions {
     reasoning: Reasoning,
     /// Whether a greedy turn must be the same, byte for byte, however its tokens are evaluated. fast evaluates more of them
     /// at once, and long prompts two to four times as fast: where two tokens are almost equally likely it may write the
-    /// other one. auto is fast for a --context of more than 8192 tokens, and exact else.
+    /// other one. auto is fast for a context of more than 8192 tokens that was asked for, by --context or
+    /// the profile, and exact else.
     #[arg(long, value_enum, default_value_t = NumericsArg::Auto)]
     #[serde(default = "exact")]
     numerics: NumericsArg,

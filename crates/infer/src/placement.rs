@@ -98,7 +98,7 @@ pub struct Adapter {
     pub scale: f32,
 }
 
-/// How positions are told to a model beyond the context that it was trained with.
+/// How positions are told to a model beyond the context that it was trained with, in place of what its file says of scaling.
 ///
 /// ```
 /// use toolgate_infer::RopeScaling;
@@ -110,7 +110,7 @@ pub struct Adapter {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum RopeScaling {
-    /// As they are, whatever the file says.
+    /// Without a factor.
     None,
     /// All divided by this factor.
     Linear(f32),
@@ -119,7 +119,7 @@ pub enum RopeScaling {
 }
 
 impl RopeScaling {
-    /// How many times the trained context there is.
+    /// How many times the context without scaling there is.
     pub fn factor(self) -> f32 {
         match self {
             Self::None => 1.0,

@@ -13,7 +13,8 @@ use llama_cpp_2::context::LlamaContext;
 use llama_cpp_2::model::{LlamaLoraAdapter, LlamaModel};
 use toolgate_infer::Adapter;
 
-use crate::{Error, Kind, gguf};
+use crate::gguf::{self, Weights};
+use crate::{Error, Kind};
 
 /// An adapter of a model, as llama.cpp holds it. It goes with the model: llama.cpp frees it when it frees that.
 #[derive(Debug)]
@@ -25,12 +26,12 @@ pub(crate) struct LoadedAdapter {
 }
 
 impl LoadedAdapter {
-    /// Loads a file for a model.
-    pub(crate) fn load(model: &mut LlamaModel, wanted: &Adapter) -> Result<Self, Error> {
+    /// Loads a file for a model with these weights.
+    pub(crate) fn load(model: &mut LlamaModel, weights: Weights, wanted: &Adapter) -> Result<Self, Error> {
         let Adapter { path, scale } = wanted;
         let told = |key: &str| model.meta_val_str(key).ok();
         let experts = told("general.architecture").and_then(|name| told(&format!("{name}.expert_count")));
-        gguf::check_adapter(path, experts.and_then(|experts| experts.parse().ok()))?;
+        gguf::check_adapter(path, weights, experts.and_then(|experts| experts.parse().ok()))?;
         if path.to_str().is_none_or(|path| path.contains('\0')) {
             let message = "llama.cpp takes paths in UTF-8 only: rename the file";
             return Err(Error::new(Kind::NotFound, message).at(path));

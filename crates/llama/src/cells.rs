@@ -50,9 +50,9 @@ impl Plan {
         if let Some(bytes) = token_bytes.map(|bytes| bytes.saturating_mul(u64::from(count))) {
             let what = format!("a context of {cells} tokens{} takes", self.several());
             memory::require(bytes.saturating_mul(u64::from(cells)), &what, |free| {
-                let smaller = match *attention == Attention::default() {
-                    true => ", and for more with keys and values of type q8_0",
-                    false => "",
+                let smaller = match (attention.keys, attention.values) {
+                    (None, None) => ", and for more with keys and values of type q8_0",
+                    _ => "",
                 };
                 format!("there is room for {} tokens{smaller}", free / bytes.max(1))
             })?;
@@ -138,9 +138,13 @@ impl Context {
             let state = self.save(sequence)?.ok_or_else(|| failed("a sequence could not be saved"))?;
             states.push((sequence, self.texts.tokens(sequence), state));
         }
-        let more = u32::try_from(cells).unwrap_or(u32::MAX);
-        let larger =
-            self.plan.open(&self.model, more).map_err(|error| failed(error.to_string()).because(error))?;
+        let open = |cells: usize| self.plan.open(&self.model, u32::try_from(cells).unwrap_or(u32::MAX));
+        // There may be memory for what is needed, and not for twice as much.
+        let larger = open(cells).or_else(|error| match needed < cells {
+            true => open(needed),
+            false => Err(error),
+        });
+        let larger = larger.map_err(|error| failed(error.to_string()).because(error))?;
         self.cells = larger.n_ctx() as usize / self.plan.sequences;
         self.inner = larger;
         for sequence in 0..self.plan.sequences {

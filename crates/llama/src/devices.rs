@@ -243,7 +243,12 @@ impl Place {
             );
             return Err(Error::new(Kind::Device, message));
         }
-        let one_suffices = placement.device != Device::Auto || room(&[&chosen], weights) == ALL;
+        let in_one = room(&[&chosen], weights);
+        let has_room = match placement.gpu_layers {
+            GpuLayers::Auto => in_one == ALL,
+            GpuLayers::Count(layers) => in_one == ALL || i64::from(layers) <= i64::from(in_one),
+        };
+        let one_suffices = placement.device != Device::Auto || has_room;
         let gpus = match split.len() {
             0 if one_suffices => vec![chosen],
             0 => alike,
@@ -419,6 +424,8 @@ mod tests {
         let named = Placement { device: "vulkan2".parse().unwrap(), ..auto.clone() };
         let place = on(&named).unwrap();
         assert_eq!((names(&place).as_str(), place.layers), ("Vulkan2", 28), "a name is one device");
+        let few = Placement { gpu_layers: GpuLayers::Count(20), ..auto.clone() };
+        assert_eq!(names(&on(&few).unwrap()), "Vulkan2", "so many have room on one");
         let without_experts = Placement { cpu_moe: true, ..auto.clone() };
         let place = on(&without_experts).unwrap();
         assert_eq!((names(&place).as_str(), place.layers), ("Vulkan2", ALL), "2 GiB are left of it");

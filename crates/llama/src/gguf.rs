@@ -21,6 +21,8 @@ pub(crate) struct Weights {
     pub(crate) experts: u64,
     /// Layers, as the file's metadata says; 0 where it does not.
     pub(crate) layers: u32,
+    /// Whether the last layer has weights of its own. Where it has none, those of the first one are used again.
+    pub(crate) has_output: bool,
 }
 
 /// What a file says of itself.
@@ -41,9 +43,10 @@ struct Header {
 
 impl Header {
     /// A matrix that llama.cpp would take and abort on: it looks at the first two sizes alone.
-    fn misshapen(&self, experts: Option<u64>) -> Option<&str> {
+    fn misshapen(&self, model: Weights, experts: Option<u64>) -> Option<&str> {
         let is_flat = |name: &str, [_, _, third, fourth]: [u64; 4]| {
-            fourth == 1 && (third == 1 || (name.contains("_exps") && Some(third) == experts))
+            let depth = if is_expert(name.as_bytes()) { experts.unwrap_or(1) } else { 1 };
+            fourth == 1 && third == depth
         };
         let is_one_rank = |name: &str, sizes: [u64; 4]| {
             let Some(weight) =
@@ -52,7 +55,8 @@ impl Header {
                 return true;
             };
             let other = self.matrices.get(&format!("{weight}.lora_b"));
-            other.is_none_or(|other| other.first() == sizes.first())
+            // Where the last layer shares these weights, llama.cpp would multiply with the matrix that it reads rows of.
+            model.has_output && other.is_none_or(|other| other.first() == sizes.first())
         };
         let mut matrices = self.matrices.iter();
         let wrong = matrices.find(|(name, sizes)| !(is_flat(name, **sizes) && is_one_rank(name, **sizes)));
@@ -77,10 +81,10 @@ pub(crate) fn check(path: &Path) -> Result<Weights, Error> {
     Ok(header(path, "model")?.weights)
 }
 
-/// The same of a file that is to be an adapter (LoRA) of a model with so many experts.
-pub(crate) fn check_adapter(path: &Path, experts: Option<u64>) -> Result<(), Error> {
+/// The same of a file that is to be an adapter (LoRA) of a model with these weights, and so many experts.
+pub(crate) fn check_adapter(path: &Path, model: Weights, experts: Option<u64>) -> Result<(), Error> {
     let header = header(path, "adapter")?;
-    let misshapen = header.misshapen(experts);
+    let misshapen = header.misshapen(model, experts);
     let message = match header {
         Header { mistyped: Some(key), .. } => format!("damaged adapter: {key} has a value of the wrong type"),
         Header { kind, .. } if kind != b"adapter" => {
@@ -225,10 +229,10 @@ impl Reader {
             if kind == Q4_K {
                 weights.q4_k = weights.q4_k.saturating_add(size);
             }
-            // As llama.cpp's pattern for `--cpu-moe`: ffn_up_exps, ffn_gate_exps, ffn_down_exps and the like.
-            if name.windows(5).any(|part| part == b"_exps") {
+            if is_expert(&name) {
                 weights.experts = weights.experts.saturating_add(size);
             }
+            header.weights.has_output |= name == b"output.weight";
             if name.ends_with(b".lora_a") || name.ends_with(b".lora_b") {
                 header.matrices.insert(String::from_utf8_lossy(&name).into_owned(), sizes);
             }
@@ -307,6 +311,12 @@ impl Reader {
     fn u64(&mut self) -> Result<u64, Fault> {
         Ok(u64::from_le_bytes(self.bytes()?))
     }
+}
+
+/// Whether a tensor has the experts of a layer, as llama.cpp's pattern for `--cpu-moe` has it: `ffn_up_exps`, `ffn_gate_chexps` and the
+/// like.
+fn is_expert(name: &[u8]) -> bool {
+    [&b"_exps"[..], b"_chexps"].iter().any(|end| name.windows(end.len()).any(|part| part == *end))
 }
 
 /// A type of tensors, by number.

@@ -146,7 +146,8 @@ impl Model {
         };
         let layout = Layout::of(weights, &place);
         // A mapped file takes no memory that the system cannot take back.
-        let is_taken = layout == Layout::Repacked || options.placement.no_mmap || options.placement.mlock;
+        let Placement { no_mmap, mlock, .. } = options.placement;
+        let is_taken = layout == Layout::Repacked || no_mmap || mlock;
         if options.load == Load::All && place.is_processor() && is_taken {
             let advice = |_| "end other programs, or take a smaller model".to_owned();
             memory::require(weights.bytes, "the weights take", advice).map_err(|error| error.at(path))?;
@@ -173,7 +174,7 @@ impl Model {
             }
         })?;
         let wanted = options.placement.adapter.as_ref().filter(|_| options.load == Load::All);
-        let adapter = wanted.map(|wanted| LoadedAdapter::load(&mut model, wanted)).transpose()?;
+        let adapter = wanted.map(|wanted| LoadedAdapter::load(&mut model, weights, wanted)).transpose()?;
         let prefix = prefix_of(&model);
         let untrained = options.untrained;
         if !prefix.is_empty() && !untrained.is_empty() {

@@ -28,11 +28,11 @@ use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 use toolgate_engine::models::{Defaults, Profile, Profiles, ResolvedModel, Store};
-use toolgate_engine::{DEFAULT_LIMIT, LocalEngine, Options, PromptCache};
+use toolgate_engine::{Attention, DEFAULT_LIMIT, LocalEngine, Options, Placement, PromptCache};
 use toolgate_llama::LlamaBackend;
 
 use crate::decision::{Area, Data};
-use crate::host::Host;
+use crate::host::{Hardware, Host};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,6 +77,25 @@ pub struct CertifyArgs<H: Host> {
     json: bool,
     #[command(flatten)]
     device: H::Device,
+}
+
+/// How a file is run, which no measurement says: as its profile had it, or as it is measured now where that makes another model of it.
+/// A damaged profile gives way to the new one.
+fn held(file: &ResolvedModel, other: Option<(Placement, Attention)>) -> Defaults {
+    let before = Profiles::open().and_then(|kept| kept.find(&file.path).ok().flatten());
+    let before = before.map(|before| before.defaults).unwrap_or_default();
+    let mut defaults = Defaults::default();
+    defaults.context = before.context;
+    (defaults.placement, defaults.attention) = match other {
+        Some((placement, attention)) => (Some(placement), Some(attention)),
+        None => {
+            // What was measured is the model by itself.
+            let alone = |placement: Placement| Placement { adapter: None, ..placement };
+            let unscaled = |attention: Attention| Attention { rope: None, ..attention };
+            (before.placement.map(alone), before.attention.map(unscaled))
+        }
+    };
+    defaults
 }
 
 /// All that was measured.
@@ -325,17 +344,13 @@ pub fn run<H: Host>(args: &CertifyArgs<H>, out: &mut dyn Write) -> anyhow::Resul
     let known = Store::new(store.directory(), store.catalogue().clone());
     let file = known.resolve(&args.model)?;
     let mut profile = Profile::of(&file.path)?;
-    // How the file is run is the user's own. A damaged profile gives way to the new one.
-    if let Some(before) = Profiles::open().and_then(|kept| kept.find(&file.path).ok().flatten()) {
-        let Defaults { context, placement, attention, .. } = before.defaults;
-        (profile.defaults.context, profile.defaults.placement, profile.defaults.attention) =
-            (context, placement, attention);
-    }
-    let hardware = H::hardware(&args.device)?;
+    let Hardware { placement, attention, .. } = H::hardware(&args.device)?;
+    let is_other = placement.adapter.is_some() || attention.rope.is_some();
     anyhow::ensure!(
-        args.out.is_some() || (hardware.placement.adapter.is_none() && hardware.attention.rope.is_none()),
-        "a profile is found by the model's file alone: name a file of its own for this one (--out FILE), and give it to --profile"
+        args.out.is_some() || !is_other,
+        "a profile is found by the model's file alone: with --lora or --rope-scaling give --out FILE, and later --profile FILE"
     );
+    profile.defaults = held(&file, is_other.then_some((placement, attention)));
     let mut report = Report {
         model: profile.model.clone(),
         digest: profile.sha256.to_string(),

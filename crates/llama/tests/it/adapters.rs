@@ -25,6 +25,8 @@ struct File<'a> {
     depth: usize,
     /// The type number of its matrices: 0 is F32.
     matrices: u32,
+    /// The weights that it adds to.
+    weight: &'a str,
     /// What the second matrix is filled with.
     second: f32,
 }
@@ -39,6 +41,7 @@ impl Default for File<'_> {
             width: WIDTH,
             depth: 1,
             matrices: 0,
+            weight: "blk.0.attn_q.weight",
             second: 0.5,
         }
     }
@@ -72,7 +75,7 @@ impl File<'_> {
         for (name, sizes, offset) in
             [("a", [self.width, RANK, self.depth], 0), ("b", [RANK, self.width, self.depth], numbers * 4)]
         {
-            text(&mut out, &format!("blk.0.attn_q.weight.lora_{name}"));
+            text(&mut out, &format!("{}.lora_{name}", self.weight));
             out.extend(3_u32.to_le_bytes());
             sizes.iter().for_each(|size| out.extend((*size as u64).to_le_bytes()));
             out.extend(self.matrices.to_le_bytes());
@@ -151,7 +154,11 @@ fn what_is_no_adapter_of_the_model_is_an_error_that_names_it() {
             write("odd.gguf", File { matrices: 24, ..File::default() }),
             "is not of the types F32, F16, BF16 and Q8_0",
         ),
-        // llama.cpp would abort on these.
+        // llama.cpp would abort on these. The last layer of this model shares the weights of the first.
+        (
+            write("tied.gguf", File { weight: "token_embd.weight", ..File::default() }),
+            "has a shape that this model has no place for",
+        ),
         (
             write("deep.gguf", File { depth: 2, ..File::default() }),
             "has a shape that this model has no place for",
