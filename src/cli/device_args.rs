@@ -41,7 +41,7 @@ pub(super) struct DeviceArgs {
     /// Add a low-rank adapter to the weights: a GGUF, multiplied by SCALE where one stands behind its path.
     #[arg(long, value_name = "FILE[:SCALE]")]
     lora: Option<Adapter>,
-    /// How positions are told to the model, in place of the file's own scaling: none, or linear:FACTOR or yarn:FACTOR for so many
+    /// How positions are told to the model, in place of the file's own scaling. With linear:FACTOR or yarn:FACTOR there are so many
     /// times the context that the file has without scaling [default: as the file says].
     #[arg(long, value_name = "none|KIND:FACTOR")]
     rope_scaling: Option<RopeScaling>,
@@ -114,19 +114,10 @@ fn asked<T: Default + PartialEq>(value: &T) -> Option<&T> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use clap::Parser;
-
     use super::*;
 
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        device: DeviceArgs,
-    }
-
     fn parsed(arguments: &[&str]) -> Result<DeviceArgs, String> {
-        let all = ["toolgate"].iter().chain(arguments);
-        Command::try_parse_from(all).map(|command| command.device).map_err(|error| error.to_string())
+        crate::cli::parsed(arguments).map_err(|error| error.to_string())
     }
 
     #[test]

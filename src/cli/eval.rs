@@ -376,21 +376,13 @@ fn table(summary: &Summary) {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        eval: EvalArgs,
-    }
 
     #[test]
     fn hints_to_leave_out_are_named_behind_an_equals_sign_or_are_all() {
         let parsed = |arguments: &[&str]| {
-            let command = Command::try_parse_from(["eval"].iter().chain(arguments)).unwrap();
-            (command.eval.ablate.map(|hints| hints.to_string()), command.eval.file.len())
+            let args: EvalArgs = crate::cli::parsed(arguments).unwrap();
+            (args.ablate.map(|hints| hints.to_string()), args.file.len())
         };
         assert_eq!(parsed(&["a.jsonl"]), (None, 1));
         assert_eq!(parsed(&["--ablate=paths,mention", "a.jsonl"]), (Some("mention,paths".to_owned()), 1));

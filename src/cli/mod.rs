@@ -191,3 +191,10 @@ fn finish(result: anyhow::Result<Exit>) -> Exit {
         }
     }
 }
+
+/// Parses arguments that a command takes, for tests.
+#[cfg(test)]
+fn parsed<A: clap::Args>(arguments: &[&str]) -> Result<A, clap::Error> {
+    let command = A::augment_args(clap::Command::new("toolgate"));
+    A::from_arg_matches(&command.try_get_matches_from(["toolgate"].iter().chain(arguments))?)
+}

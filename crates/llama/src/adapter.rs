@@ -29,13 +29,8 @@ impl LoadedAdapter {
     /// Loads a file for a model with these weights.
     pub(crate) fn load(model: &mut LlamaModel, weights: Weights, wanted: &Adapter) -> Result<Self, Error> {
         let Adapter { path, scale } = wanted;
-        let told = |key: &str| model.meta_val_str(key).ok();
-        let experts = told("general.architecture").and_then(|name| told(&format!("{name}.expert_count")));
-        gguf::check_adapter(path, weights, experts.and_then(|experts| experts.parse().ok()))?;
-        if path.to_str().is_none_or(|path| path.contains('\0')) {
-            let message = "llama.cpp takes paths in UTF-8 only: rename the file";
-            return Err(Error::new(Kind::NotFound, message).at(path));
-        }
+        gguf::check_adapter(path, weights)?;
+        gguf::check_path(path)?;
         let label = label(path, *scale)?;
         let inner = model.lora_adapter_init(path).map_err(|error| {
             let message = "this adapter was not made for the model: its architecture is another, or its matrices have other names or sizes \

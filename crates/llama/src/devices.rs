@@ -199,8 +199,9 @@ const RESERVE: u64 = 1 << 30;
 impl Place {
     /// For a file of these weights.
     pub(crate) fn of(placement: &Placement, weights: Weights) -> Result<Self, Error> {
-        let chosen = choose_device(&placement.device)?;
-        Self::on(chosen, devices(), placement, weights)
+        let found = if placement.device == Device::Cpu { Vec::new() } else { devices() };
+        let chosen = choose(&placement.device, found.clone(), &device_features())?;
+        Self::on(chosen, found, placement, weights)
     }
 
     /// On a chosen device, and on others like it where shares say so, or where it has no room for all and no device was named.
@@ -243,7 +244,7 @@ impl Place {
             );
             return Err(Error::new(Kind::Device, message));
         }
-        let in_one = room(&[&chosen], weights);
+        let in_one = room(std::slice::from_ref(&chosen), weights);
         let has_room = match placement.gpu_layers {
             GpuLayers::Auto => in_one == ALL,
             GpuLayers::Count(layers) => in_one == ALL || i64::from(layers) <= i64::from(in_one),
@@ -257,7 +258,7 @@ impl Place {
         let layers = match placement.gpu_layers {
             GpuLayers::Count(layers) => i32::try_from(layers).unwrap_or(i32::MAX),
             GpuLayers::Auto if is_split => room_in_shares(&gpus, &split, weights),
-            GpuLayers::Auto => room(&gpus.iter().collect::<Vec<_>>(), weights),
+            GpuLayers::Auto => room(&gpus, weights),
         };
         Ok(match layers {
             0 => Self::default(),
@@ -294,7 +295,7 @@ impl Place {
 const ALL: i32 = -1;
 
 /// The layers that the memory of these devices has room for. A device that does not say what is free gets them all.
-fn room(devices: &[&FoundDevice], weights: Weights) -> i32 {
+fn room(devices: &[FoundDevice], weights: Weights) -> i32 {
     let usable: u64 = devices.iter().map(|device| device.memory_free.saturating_sub(RESERVE)).sum();
     match devices.iter().any(|device| device.memory_free == 0) {
         true => ALL,
@@ -394,7 +395,7 @@ mod tests {
     #[test]
     fn as_many_layers_as_there_is_room_for() {
         let weights = Weights { bytes: 8 << 30, layers: 32, ..Weights::default() };
-        let of = |free| room(&[&device("Vulkan0", DeviceKind::Gpu, free)], weights);
+        let of = |free| room(&[device("Vulkan0", DeviceKind::Gpu, free)], weights);
         assert_eq!(of(16 << 30), ALL);
         assert_eq!(of(5 << 30), 16, "4 GiB of 8, since 1 GiB is left free");
         assert_eq!(of(1 << 30), 0);

@@ -19,6 +19,8 @@ pub(crate) struct Weights {
     pub(crate) q4_k: u64,
     /// Bytes of the experts of mixtures.
     pub(crate) experts: u64,
+    /// Experts of a layer, as the file's metadata says; 0 where it does not.
+    pub(crate) expert_count: u32,
     /// Layers, as the file's metadata says; 0 where it does not.
     pub(crate) layers: u32,
     /// Whether the last layer has weights of its own. Where it has none, those of the first one are used again.
@@ -43,9 +45,9 @@ struct Header {
 
 impl Header {
     /// A matrix that llama.cpp would take and abort on: it looks at the first two sizes alone.
-    fn misshapen(&self, model: Weights, experts: Option<u64>) -> Option<&str> {
+    fn misshapen(&self, model: Weights) -> Option<&str> {
         let is_flat = |name: &str, [_, _, third, fourth]: [u64; 4]| {
-            let depth = if is_expert(name.as_bytes()) { experts.unwrap_or(1) } else { 1 };
+            let depth = if is_expert(name.as_bytes()) { u64::from(model.expert_count.max(1)) } else { 1 };
             fourth == 1 && third == depth
         };
         let is_one_rank = |name: &str, sizes: [u64; 4]| {
@@ -81,10 +83,10 @@ pub(crate) fn check(path: &Path) -> Result<Weights, Error> {
     Ok(header(path, "model")?.weights)
 }
 
-/// The same of a file that is to be an adapter (LoRA) of a model with these weights, and so many experts.
-pub(crate) fn check_adapter(path: &Path, model: Weights, experts: Option<u64>) -> Result<(), Error> {
+/// The same of a file that is to be an adapter (LoRA) of a model with these weights.
+pub(crate) fn check_adapter(path: &Path, model: Weights) -> Result<(), Error> {
     let header = header(path, "adapter")?;
-    let misshapen = header.misshapen(model, experts);
+    let misshapen = header.misshapen(model);
     let message = match header {
         Header { mistyped: Some(key), .. } => format!("damaged adapter: {key} has a value of the wrong type"),
         Header { kind, .. } if kind != b"adapter" => {
@@ -103,6 +105,15 @@ pub(crate) fn check_adapter(path: &Path, model: Weights, experts: Option<u64>) -
         },
     };
     Err(Error::new(Kind::Invalid, message).at(path))
+}
+
+/// An error for a path that llama.cpp cannot be given.
+pub(crate) fn check_path(path: &Path) -> Result<(), Error> {
+    if path.to_str().is_none_or(|path| path.contains('\0')) {
+        let message = "llama.cpp takes paths in UTF-8 only: rename the file";
+        return Err(Error::new(Kind::NotFound, message).at(path));
+    }
+    Ok(())
 }
 
 /// Reads a file that is to be a `what`.
@@ -197,6 +208,8 @@ impl Reader {
                 alignment = u64::from(self.u32()?);
             } else if key.ends_with(b".block_count") && kind == U32 {
                 header.weights.layers = self.u32()?;
+            } else if key.ends_with(b".expert_count") && kind == U32 {
+                header.weights.expert_count = self.u32()?;
             } else if key == b"general.type" && kind == STRING {
                 header.kind = self.text()?;
             } else {

@@ -152,11 +152,7 @@ impl Model {
             let advice = |_| "end other programs, or take a smaller model".to_owned();
             memory::require(weights.bytes, "the weights take", advice).map_err(|error| error.at(path))?;
         }
-        if path.to_str().is_none_or(|path| path.contains('\0')) {
-            return Err(
-                Error::new(Kind::NotFound, "llama.cpp takes paths in UTF-8 only: rename the file").at(path)
-            );
-        }
+        gguf::check_path(path)?;
         let (mut progress, mut cancelled) = (options.progress, false);
         let model =
             load_file(llama_cpp(), path, options.load, layout, &place, &options.placement, &mut |part| {
