@@ -189,12 +189,25 @@ pub trait Backend {
     /// The number of tokens in the current sequence.
     fn evaluated(&self) -> usize;
 
-    /// Forgets all but the first `len` tokens, and returns how many it kept. Those are fewer than `len`, down to none, where
-    /// the model's memory cannot be cut there (recurrent models).
+    /// Forgets all but the first `len` tokens, and returns how many it kept. Where the model's memory cannot be cut
+    /// ([`cuts_anywhere`](Self::cuts_anywhere)) it goes back to the last [`checkpoint`](Self::checkpoint) in front of `len`, or to none.
     ///
     /// # Errors
     /// [`Kind::Backend`](crate::Kind::Backend).
     fn truncate(&mut self, len: usize) -> Result<usize, Error>;
+
+    /// Whether [`truncate`](Self::truncate) keeps what it was asked for. Not so with recurrent layers: they keep a summary of the tokens.
+    fn cuts_anywhere(&self) -> bool {
+        true
+    }
+
+    /// Keeps what it takes to go back to the tokens held now. Does nothing where the memory can be cut anywhere.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`](crate::Kind::Backend).
+    fn checkpoint(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Evaluates `tokens` in one batch, behind the tokens that it holds.
     ///
@@ -238,10 +251,10 @@ pub trait Backend {
         None
     }
 
-    /// Whether a sequence that was restored from a saved state can be cut anywhere. If not, as with sliding windows, a state stands for all
-    /// of its tokens, or for all but the last.
-    fn cuts_saved(&self) -> bool {
-        true
+    /// The lengths that the current sequence could be cut to if it were saved and restored now. None is any. So a state stands for all
+    /// of its tokens, or for so many. With a sliding window that is all but the last; with recurrent layers it is the last checkpoint.
+    fn cuts_saved(&mut self) -> Option<Vec<usize>> {
+        None
     }
 
     /// The state of the current sequence as bytes; none where it cannot be saved at the moment.
@@ -323,6 +336,12 @@ macro_rules! forward {
             fn truncate(&mut self, len: usize) -> Result<usize, Error> {
                 (**self).truncate(len)
             }
+            fn cuts_anywhere(&self) -> bool {
+                (**self).cuts_anywhere()
+            }
+            fn checkpoint(&mut self) -> Result<(), Error> {
+                (**self).checkpoint()
+            }
             fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), Error> {
                 (**self).eval(tokens, rows)
             }
@@ -341,7 +360,7 @@ macro_rules! forward {
             fn state_key(&self) -> Option<String> {
                 (**self).state_key()
             }
-            fn cuts_saved(&self) -> bool {
+            fn cuts_saved(&mut self) -> Option<Vec<usize>> {
                 (**self).cuts_saved()
             }
             fn save(&mut self) -> Result<Option<Vec<u8>>, Error> {

@@ -147,6 +147,7 @@ impl Openings {
             return Ok(mass);
         }
         ambiguous.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        session.checkpoint()?;
         let here = session.tokens().to_vec();
         let (mut covered, mut behind) = (0.0, OpeningMass::default());
         for (token, p) in ambiguous {
@@ -161,12 +162,7 @@ impl Openings {
             behind.thoughts += p * found.thoughts;
             behind.heads += p * found.heads;
             behind.undecided += p * found.undecided;
-            session.truncate(here.len())?;
-            // Where the model's memory cannot be cut, less is left.
-            let lost = here.get(session.tokens().len()..).unwrap_or_default();
-            if !lost.is_empty() {
-                session.eval_exact(lost, Rows::Last)?;
-            }
+            session.rewind(&here, Rows::Last)?;
         }
         if covered > 0.0 {
             // The others are mostly the same text in other tokens: they are taken to go on as those that were followed.

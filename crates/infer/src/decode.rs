@@ -298,8 +298,10 @@ pub(crate) struct Turn<'a, B> {
     /// Row of the last evaluation with the logits behind the turn's last token; none where that is the session's last.
     row: Option<usize>,
     drafter: Option<Drafter>,
-    /// Whether the model's memory could not be cut at a wrong draft.
+    /// Whether a wrong draft cost tokens of earlier batches, as the model's memory could not be cut there.
     lossy: bool,
+    /// Tokens of the session at the last checkpoint of the turn.
+    checkpoint: usize,
     /// The noise of wide batches in choices; none where the turn takes no wide batches, or none any more.
     noise: Option<f32>,
     /// The draft of the next token, evaluated ahead or not, with its grounds.
@@ -334,6 +336,7 @@ impl<'a, B: Backend> Turn<'a, B> {
             row: None,
             drafter: None,
             lossy: false,
+            checkpoint: 0,
             noise: None,
             guess: VecDeque::new(),
             stream: TextStream::new(&options.stop_texts),

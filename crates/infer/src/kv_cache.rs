@@ -41,15 +41,20 @@ struct Kept {
 struct State {
     tokens: Vec<TokenId>,
     bytes: Arc<Vec<u8>>,
-    /// Whether it stands for each beginning of its tokens.
-    cuts: bool,
+    /// The lengths that it can be cut to; none where that is any.
+    cuts: Option<Vec<usize>>,
 }
 
 impl State {
     /// The tokens of `prompt` that it can stand for.
     fn held(&self, prompt: &[TokenId]) -> usize {
         let common = common_len(&self.tokens, prompt);
-        if self.cuts || common + 1 >= self.tokens.len() { common } else { 0 }
+        match &self.cuts {
+            Some(lengths) if common < self.tokens.len() => {
+                lengths.iter().copied().filter(|&length| length <= common).max().unwrap_or(0)
+            }
+            _ => common,
+        }
     }
 }
 
@@ -86,15 +91,17 @@ impl KvCache {
         Some(found)
     }
 
-    /// Keeps a state. If it `cuts`, it stands for each beginning of its tokens, and takes the place of their states. A state larger than
-    /// the limit is not kept.
-    pub(crate) fn put(&self, tokens: Vec<TokenId>, bytes: Vec<u8>, cuts: bool) {
+    /// Keeps a state, which can be cut to these lengths; none is any. Then it stands for each beginning of its tokens, and takes the
+    /// place of their states. A state larger than the limit is not kept.
+    pub(crate) fn put(&self, tokens: Vec<TokenId>, bytes: Vec<u8>, cuts: Option<Vec<usize>>) {
         let mut kept = self.lock();
         if bytes.len() > kept.most {
             return;
         }
-        kept.states
-            .retain(|state| if cuts { !tokens.starts_with(&state.tokens) } else { state.tokens != tokens });
+        kept.states.retain(|state| match cuts {
+            None => !tokens.starts_with(&state.tokens),
+            Some(_) => state.tokens != tokens,
+        });
         kept.states.push(State { tokens, bytes: Arc::new(bytes), cuts });
         while kept.bytes() > kept.most {
             kept.states.remove(0);
@@ -130,21 +137,21 @@ mod tests {
     #[test]
     fn the_state_used_longest_ago_gives_way_to_the_bound() {
         let cache = KvCache::new(10);
-        cache.put(vec![1, 1], vec![0; 4], true);
-        cache.put(vec![2, 2, 2], vec![0; 4], true);
+        cache.put(vec![1, 1], vec![0; 4], None);
+        cache.put(vec![2, 2, 2], vec![0; 4], None);
         assert_eq!(cache.find(&[1, 1, 5]).unwrap().0, [1, 1]);
-        cache.put(vec![3; 4], vec![0; 6], true);
+        cache.put(vec![3; 4], vec![0; 6], None);
         assert_eq!((lengths(&cache), cache.bytes()), (vec![2, 4], 10), "2 2 2 was used longest ago");
-        cache.put(vec![4; 5], vec![0; 11], true);
+        cache.put(vec![4; 5], vec![0; 11], None);
         assert_eq!(lengths(&cache), [2, 4], "one that is larger than the bound costs no other its place");
     }
 
     #[test]
     fn a_state_stands_for_what_its_tokens_begin_with() {
         let cache = KvCache::new(100);
-        cache.put(vec![1, 2], vec![0; 2], true);
-        cache.put(vec![1, 2, 3], vec![0; 3], true);
-        cache.put(vec![1, 2, 4], vec![0; 3], true);
+        cache.put(vec![1, 2], vec![0; 2], None);
+        cache.put(vec![1, 2, 3], vec![0; 3], None);
+        cache.put(vec![1, 2, 4], vec![0; 3], None);
         assert_eq!((lengths(&cache), cache.bytes()), (vec![3, 3], 6));
         assert_eq!((cache.held(&[1, 2]), cache.held(&[1, 2, 4, 5]), cache.held(&[2])), (2, 3, 0));
         cache.forget(&[1, 2, 4]);
@@ -152,16 +159,18 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_cannot_be_cut_stands_for_all_of_its_tokens_but_the_last() {
+    fn a_state_stands_for_the_lengths_that_it_can_be_cut_to() {
         let cache = KvCache::new(100);
-        cache.put(vec![1, 2], vec![0; 2], false);
-        cache.put(vec![1, 2, 3, 4], vec![0; 4], false);
+        cache.put(vec![1, 2], vec![0; 2], Some(vec![1]));
+        cache.put(vec![1, 2, 3, 4], vec![0; 4], Some(vec![3]));
         assert_eq!((lengths(&cache), cache.bytes()), (vec![2, 4], 6), "each stands for itself");
         let held =
             [&[1, 2, 3, 4, 5][..], &[1, 2, 3, 5], &[1, 2, 5], &[1, 5], &[5]].map(|prompt| cache.held(prompt));
         assert_eq!(held, [4, 3, 2, 1, 0]);
         assert_eq!(cache.find(&[1, 2, 5]).unwrap().0, [1, 2]);
-        cache.put(vec![1, 2], vec![0; 3], false);
+        cache.put(vec![1, 2], vec![0; 3], Some(vec![1]));
         assert_eq!(cache.bytes(), 7, "it takes the place of the same");
+        cache.put(vec![7, 8, 9, 9], vec![0; 4], Some(vec![1]));
+        assert_eq!([&[7, 8, 9, 9][..], &[7, 8, 9], &[7, 5]].map(|prompt| cache.held(prompt)), [4, 1, 1]);
     }
 }

@@ -199,9 +199,7 @@ pub fn decode_from<B: Backend>(
 /// holds a beginning of them. Logits of wide batches may be inexact, so those tokens are evaluated again.
 fn rewind<B: Backend>(session: &mut Session<B>, tokens: &[TokenId], len: usize) -> Result<usize, Error> {
     session.truncate(len.min(session.sure()))?;
-    // Less is left where the model's memory cannot be cut in the middle.
-    let rest = tokens.get(session.tokens().len()..len).unwrap_or_default();
-    session.eval_exact(rest, Rows::None)
+    session.rewind(tokens.get(..len).unwrap_or(tokens), Rows::None)
 }
 
 /// A value among the tokens of a turn.

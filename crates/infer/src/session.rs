@@ -239,15 +239,26 @@ impl<B: Backend> Session<B> {
             self.borrow(wanted.get(..most).unwrap_or_default())?;
         }
         let cached = self.tokens.len().min(total);
+        // A turn goes back to the last token of its prompt, for its logits.
+        let end = if rows == Rows::None { total } else { total - 1 };
+        let checkpoint = Some(end).filter(|_| !self.backend.cuts_anywhere());
         let mut rest = wanted.get(self.tokens.len()..).unwrap_or_default();
         while !rest.is_empty() {
             if cancel.is_cancelled() {
                 return Err(cancelled());
             }
-            let (batch, after) = rest.split_at(rest.len().min(self.backend.batch_len().max(1)));
+            if checkpoint == Some(self.tokens.len()) {
+                self.backend.checkpoint()?;
+            }
+            let until = checkpoint.and_then(|end| end.checked_sub(self.tokens.len())).filter(|&end| end > 0);
+            let len = rest.len().min(self.backend.batch_len().max(1)).min(until.unwrap_or(usize::MAX));
+            let (batch, after) = rest.split_at(len);
             self.eval_batch(batch, if after.is_empty() { rows } else { Rows::None })?;
             rest = after;
             progress(Progress { cached, done: self.tokens.len().min(total), total });
+        }
+        if checkpoint == Some(self.tokens.len()) {
+            self.backend.checkpoint()?;
         }
         // A turn rests on the batches of its prompt, however it is decoded.
         self.sure = self.tokens.len();
@@ -333,6 +344,39 @@ impl<B: Backend> Session<B> {
     pub fn set_prompt_text(&mut self, prompt: &str) -> Result<Prefill, Error> {
         let tokens = self.backend.tokenize(prompt, Specials::Parse)?;
         self.set_prompt(&tokens, 0, &Cancel::default(), &mut |_| ())
+    }
+
+    /// Keeps what it takes to go back to the tokens held now, where the model's memory cannot be cut anywhere.
+    /// [`rewind`](Self::rewind) then costs no evaluation.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`].
+    pub fn checkpoint(&mut self) -> Result<(), Error> {
+        self.backend.checkpoint()
+    }
+
+    /// Goes back to `tokens`, with which the tokens held begin. Gives the number of evaluations. There are some
+    /// where the model's memory cannot be cut there: the tokens behind the last
+    /// [`checkpoint`](Self::checkpoint) are evaluated again, in exact batches.
+    ///
+    /// # Errors
+    /// The errors of [`eval`](Self::eval).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_infer::{Rows, Session, Vocabulary, scripted::Scripted};
+    ///
+    /// let mut session = Session::new(Scripted::new(Arc::new(Vocabulary::bytes_only())));
+    /// session.set_prompt_text("Say: ")?;
+    /// session.checkpoint()?;
+    /// let here = session.tokens().to_vec();
+    /// session.eval(&b"ab".map(u32::from), Rows::Last)?;
+    /// assert_eq!((session.rewind(&here, Rows::None)?, session.tokens()), (0, &here[..]));
+    /// # Ok::<(), toolgate_infer::Error>(())
+    /// ```
+    pub fn rewind(&mut self, tokens: &[TokenId], rows: Rows) -> Result<usize, Error> {
+        self.truncate(common_len(&self.tokens, tokens))?;
+        self.eval_exact(tokens.get(self.tokens.len()..).unwrap_or_default(), rows)
     }
 
     /// Evaluates `tokens` behind those it holds. Gives the number of evaluations. Afterwards the logits of
@@ -519,7 +563,8 @@ impl<B: Backend> Session<B> {
             return Ok(());
         }
         if let Some(state) = self.backend.save()? {
-            cache.put(self.tokens.clone(), state, self.backend.cuts_saved());
+            let cuts = self.backend.cuts_saved();
+            cache.put(self.tokens.clone(), state, cuts);
         }
         Ok(())
     }

@@ -10,7 +10,6 @@ use toolgate_grammar::{TokenId, Vocabulary};
 use toolgate_infer::{Attention, Backend, Footprint, Rows, Specials};
 
 use crate::context::{Context, Part, SEQUENCES, failed};
-use crate::load::Memory;
 use crate::scheduler::{Scheduler, Slot};
 use crate::{ContextOptions, Error, Kind, Model};
 
@@ -49,7 +48,8 @@ struct Facts {
     exact_len: usize,
     noise: Option<f32>,
     attention: Attention,
-    state_key: Option<String>,
+    state_key: String,
+    cuts_anywhere: bool,
 }
 
 impl Facts {
@@ -62,6 +62,7 @@ impl Facts {
             noise: context.noise,
             attention: context.attention,
             state_key: context.state_key.clone(),
+            cuts_anywhere: !context.model.memory().has_summary,
         }
     }
 }
@@ -95,10 +96,6 @@ impl LlamaBackend {
         options: &ContextOptions,
         conversations: usize,
     ) -> std::result::Result<Vec<Self>, Error> {
-        if model.memory() == Memory::Summary {
-            let message = "this model's memory cannot be shared between conversations: take one at a time";
-            return Err(Error::new(Kind::Context, message));
-        }
         let context = Context::new(model, options, conversations)?;
         // A part of a prompt leaves room in the batch for tokens that other slots decode, and delays them little. Without other
         // slots it has the batch to itself.
@@ -215,7 +212,15 @@ impl Backend for LlamaBackend {
                     cut?;
                 }
                 // The next evaluation cuts it.
-                Place::Beside { .. } => self.set_held(len),
+                Place::Beside { .. } if self.facts.cuts_anywhere => self.set_held(len),
+                Place::Beside { slot, .. } => {
+                    let mut context = slot.context();
+                    let cut = context.cut(sequence, len);
+                    let held = context.held(sequence);
+                    drop(context);
+                    self.set_held(held);
+                    cut?;
+                }
             }
         }
         Ok(self.evaluated())
@@ -271,11 +276,35 @@ impl Backend for LlamaBackend {
     }
 
     fn state_key(&self) -> Option<String> {
-        self.facts.state_key.clone()
+        Some(self.facts.state_key.clone())
     }
 
-    fn cuts_saved(&self) -> bool {
-        self.model.memory() == Memory::All
+    fn cuts_anywhere(&self) -> bool {
+        self.facts.cuts_anywhere
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        if self.facts.cuts_anywhere {
+            return Ok(());
+        }
+        let (sequence, held) = (self.number(self.current)?, self.evaluated());
+        self.with(|context| {
+            context.cut(sequence, held)?;
+            context.checkpoint(sequence)
+        })
+    }
+
+    fn cuts_saved(&mut self) -> Option<Vec<usize>> {
+        let memory = self.model.memory();
+        if memory.has_all() {
+            return None;
+        }
+        let (sequence, most) = (self.number(self.current).ok()?, self.evaluated().saturating_sub(1));
+        let length = match memory.has_summary {
+            false => Some(most),
+            true => self.with(|context| context.texts.last_checkpoint(sequence, most)).map(|(len, _)| len),
+        };
+        Some(length.into_iter().collect())
     }
 
     fn save(&mut self) -> Result<Option<Vec<u8>>> {

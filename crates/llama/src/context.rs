@@ -16,7 +16,6 @@ use toolgate_infer::{Attention, CacheType, FlashAttention, Kind as InferKind, Nu
 use crate::cells::{FIRST, Plan};
 use crate::costs::Costs;
 use crate::kernels::Kernels;
-use crate::load::Memory;
 use crate::texts::Texts;
 use crate::threads::physical_cores;
 use crate::{Error, Kind, Model, state};
@@ -64,6 +63,9 @@ const UNTOLD: u32 = 4_096;
 /// The least tokens of a batch of a graphics processor, which has nothing to do in small ones.
 const LEAST_OF_GPU: u32 = 512;
 
+/// Tokens of a long prompt between two checkpoints.
+const BETWEEN_CHECKPOINTS: usize = 1_024;
+
 /// The most tokens of a batch that counts as a part of a turn in the costs of batches.
 const WRITTEN: usize = 16;
 
@@ -110,8 +112,8 @@ pub(crate) struct Context {
     /// The most tokens of a sequence.
     pub(crate) len: usize,
     pub(crate) texts: Arc<Texts>,
-    /// The conditions of saved states; none where states cannot be saved.
-    pub(crate) state_key: Option<String>,
+    /// The conditions of saved states.
+    pub(crate) state_key: String,
     /// The last sequence that became a copy since the last evaluation. Where sequences have cells of their own, llama.cpp copies one by
     /// moving its keys and values, and puts that off until the next evaluation.
     copied: Option<usize>,
@@ -147,7 +149,7 @@ impl Context {
         }
         let memory = model.memory();
         // Where cells are shared, llama.cpp writes over those that are behind the window of their sequence.
-        let shares_cells = shared && memory == Memory::All;
+        let shares_cells = shared && memory.has_all();
         let plan =
             Plan { numerics: options.numerics, attention, sequences, batch_len, threads, shares_cells };
         let grows = !(shared || is_gpu || attention.rope.is_some()) && model.computes_alike_in_any_context();
@@ -156,17 +158,18 @@ impl Context {
         let cells = context.n_ctx() as usize / sequences;
         let len = if grows { cells.max(len as usize) } else { cells };
         let batch_len = (context.n_batch().min(context.n_ubatch()).max(1)) as usize;
-        let kernels =
-            Kernels::of(is_gpu || model.inner().adapter.is_some(), model.inner().layout, &attention);
+        // Of recurrent layers nothing was measured.
+        let others = is_gpu || model.inner().adapter.is_some() || memory.has_summary;
+        let kernels = Kernels::of(others, model.inner().layout, &attention);
         let exact_len = match options.numerics {
             Numerics::Exact if !shared => kernels.exact_len.min(batch_len),
             // Shared batches are not exact, however narrow their parts are.
             Numerics::Exact | Numerics::Fast => batch_len,
         };
         // Only an exact context has choices to confirm.
-        let is_exact = options.numerics == Numerics::Exact && !shared && memory != Memory::Summary;
+        let is_exact = options.numerics == Numerics::Exact && !shared;
         let noise = kernels.noise.filter(|_| is_exact);
-        let state_key = (memory != Memory::Summary).then(|| {
+        let state_key = {
             let (version, system) = (state::LLAMA_CPP, state::system());
             let cells = if shared { ", shared cells" } else { "" };
             let layout = model.inner().layout;
@@ -184,7 +187,7 @@ impl Context {
                  {system}",
                 options.numerics
             )
-        });
+        };
         Ok(Self {
             plan,
             cells,
@@ -196,7 +199,7 @@ impl Context {
             exact_len,
             noise,
             attention,
-            texts: Arc::new(Texts::new(sequences)),
+            texts: Arc::new(Texts::new(sequences, memory.has_summary)),
             state_key,
             copied: None,
             costs: Costs::UNKNOWN,
@@ -230,6 +233,13 @@ impl Context {
         self.copied = None;
         for part in parts {
             self.texts.extend(part.sequence, part.tokens);
+        }
+        for part in parts {
+            let (held, last) =
+                (self.held(part.sequence), self.texts.last_checkpoint(part.sequence, usize::MAX));
+            if held >= last.map_or(0, |(len, _)| len) + BETWEEN_CHECKPOINTS {
+                self.checkpoint(part.sequence)?;
+            }
         }
         let tokens = parts.iter().map(|part| part.tokens.len()).sum();
         // Parts of prompts are wider. Their times do not count for the batches of turns.
@@ -279,34 +289,67 @@ impl Context {
         self.inner.get_logits_ith(row)
     }
 
-    /// Cuts a sequence to `len` tokens if it has more. Where a part cannot be cut, as with recurrent models, or behind the state of a
-    /// window, it empties the sequence, and the caller evaluates it again.
+    /// Cuts a sequence to `len` tokens if it has more. Where a part cannot be cut, it goes back to the checkpoint in front of that, or
+    /// empties the sequence; the caller evaluates the rest again. That is so with recurrent layers, and behind the state of a window.
     pub(crate) fn cut(&mut self, sequence: usize, len: usize) -> Result<(), toolgate_infer::Error> {
         if len < self.held(sequence) { self.erase(sequence, len) } else { Ok(()) }
     }
 
     fn erase(&mut self, sequence: usize, len: usize) -> Result<(), toolgate_infer::Error> {
+        let kept = self.texts.kept(sequence, len);
         let number =
             |n: usize| u32::try_from(n).map_err(|error| failed("position is too large").because(error));
         let id = Some(number(sequence)?);
         let failed = |error| failed("cache could not be cut").because(error);
-        let is_cut = self.texts.kept(sequence, len) > 0
-            && self.inner.clear_kv_cache_seq(id, Some(number(len)?), None).map_err(failed)?;
+        // The other layers are cut to what the recurrent ones are put back to.
+        let is_back = match self.texts.checkpoint(sequence, kept) {
+            Some(checkpoint) => self.put_back(sequence, &checkpoint)?,
+            None => true,
+        };
+        let is_cut = kept > 0
+            && is_back
+            && self.inner.clear_kv_cache_seq(id, Some(number(kept)?), None).map_err(failed)?;
         if !is_cut {
             self.inner.clear_kv_cache_seq(id, None, None).map_err(failed)?;
         }
-        self.texts.truncate(sequence, if is_cut { len } else { 0 });
+        self.texts.truncate(sequence, if is_cut { kept } else { 0 });
         Ok(())
+    }
+
+    /// Keeps the summary that recurrent layers have of a sequence now.
+    pub(crate) fn checkpoint(&mut self, sequence: usize) -> Result<(), toolgate_infer::Error> {
+        let held = self.held(sequence);
+        if !self.model.memory().has_summary || held == 0 || self.texts.checkpoint(sequence, held).is_some() {
+            return Ok(());
+        }
+        let state = self.written(sequence, LlamaStateSeqFlags::PARTIAL_ONLY)?;
+        if let Some(state) = state.filter(|state| state::is_checkpoint(state, held, self.model.memory())) {
+            self.texts.add_checkpoint(sequence, held, state);
+        }
+        Ok(())
+    }
+
+    /// Gives recurrent layers the summary of a checkpoint of the sequence. Returns whether they took it.
+    fn put_back(&mut self, sequence: usize, state: &[u8]) -> Result<bool, toolgate_infer::Error> {
+        self.read(sequence, state, LlamaStateSeqFlags::PARTIAL_ONLY)
     }
 
     /// Makes a sequence the first `len` tokens of another one, or all of them where a part cannot be had.
     pub(crate) fn copy(&mut self, from: usize, to: usize, len: usize) -> Result<(), toolgate_infer::Error> {
-        let id = |n: usize| i32::try_from(n).map_err(|error| failed("no such sequence").because(error));
         self.cut(to, 0)?;
+        if self.model.memory().has_summary {
+            // Copies that are put off could not be done by an evaluation that is then forgotten.
+            let (state, tokens) = (self.state(from)?, self.texts.tokens(from));
+            if let Some(state) = state
+                && self.restore_state(to, &state, &tokens)?
+            {
+                self.texts.copy(from, to);
+            }
+            return self.cut(to, len);
+        }
         self.copied = (!self.plan.shares_cells).then_some(to);
-        // Whole, then cut: what a recurrent model holds cannot be copied in part.
         self.inner
-            .copy_kv_cache_seq(id(from)?, id(to)?, None, None)
+            .copy_kv_cache_seq(sequence_id(from)?, sequence_id(to)?, None, None)
             .map_err(|error| failed("cache could not be copied").because(error))?;
         self.texts.copy(from, to);
         self.cut(to, len)
@@ -322,47 +365,71 @@ impl Context {
         self.cut(sequence, held)
     }
 
-    /// The state of a sequence; none where it cannot be saved.
-    #[expect(unsafe_code, reason = "llama-cpp-2's safe form does not give the bytes away")]
+    /// The state of a sequence; none where it cannot be saved. With recurrent layers the last checkpoint comes with it.
     pub(crate) fn save(&mut self, sequence: usize) -> Result<Option<Vec<u8>>, toolgate_infer::Error> {
-        let held = self.held(sequence);
-        if self.state_key.is_none() || held == 0 {
-            return Ok(None);
+        let Some(state) = self.state(sequence)? else { return Ok(None) };
+        if !self.model.memory().has_summary {
+            return Ok(Some(state));
         }
-        self.settle()?;
-        let id = i32::try_from(sequence).map_err(|error| failed("no such sequence").because(error))?;
-        let size = self.inner.state_seq_get_size_ext(id, LlamaStateSeqFlags::empty());
-        let mut state = vec![0; size];
-        // SAFETY: the buffer has the size that llama.cpp just asked for, and nothing was evaluated in between.
-        let written =
-            unsafe { self.inner.state_seq_get_data_ext(state.as_mut_ptr(), id, LlamaStateSeqFlags::empty()) };
-        Ok((written == size && self.floor(&state, held).is_some()).then_some(state))
+        let checkpoint = self.texts.last_checkpoint(sequence, self.held(sequence).saturating_sub(1));
+        let checkpoint = checkpoint.as_ref().map(|(len, state)| (*len, state.as_slice()));
+        Ok(Some(state::with_checkpoint(&state, checkpoint)))
     }
 
     /// Restores a sequence from the state of `tokens`. Returns whether the sequence holds them now.
-    #[expect(unsafe_code, reason = "llama-cpp-2's safe form takes no bytes from a file")]
     pub(crate) fn restore(
         &mut self,
         sequence: usize,
         state: &[u8],
         tokens: &[TokenId],
     ) -> Result<bool, toolgate_infer::Error> {
-        if self.state_key.is_some() {
-            self.settle()?;
+        if !self.model.memory().has_summary {
+            return self.restore_state(sequence, state, tokens);
         }
-        self.erase(sequence, 0)?;
-        let len = tokens.len();
-        let Some(floor) = self.floor(state, len).filter(|_| self.state_key.is_some() && len <= self.len)
-        else {
+        let Some((state, checkpoint)) = state::parts(state) else {
+            self.erase(sequence, 0)?;
             return Ok(false);
         };
+        if !self.restore_state(sequence, state, tokens)? {
+            return Ok(false);
+        }
+        match checkpoint {
+            Some((len, state))
+                if len < tokens.len() && state::is_checkpoint(state, len, self.model.memory()) =>
+            {
+                self.texts.add_checkpoint(sequence, len, state.to_vec());
+            }
+            _ => {}
+        }
+        self.checkpoint(sequence)?;
+        Ok(true)
+    }
+
+    /// The state of a sequence as llama.cpp writes it; none where it has no tokens.
+    fn state(&mut self, sequence: usize) -> Result<Option<Vec<u8>>, toolgate_infer::Error> {
+        let held = self.held(sequence);
+        if held == 0 {
+            return Ok(None);
+        }
+        self.settle()?;
+        let state = self.written(sequence, LlamaStateSeqFlags::empty())?;
+        Ok(state.filter(|state| self.floor(state, held).is_some()))
+    }
+
+    fn restore_state(
+        &mut self,
+        sequence: usize,
+        state: &[u8],
+        tokens: &[TokenId],
+    ) -> Result<bool, toolgate_infer::Error> {
+        self.settle()?;
+        self.erase(sequence, 0)?;
+        let len = tokens.len();
+        let Some(floor) = self.floor(state, len).filter(|_| len <= self.len) else { return Ok(false) };
         self.grow(len)?;
-        let id = i32::try_from(sequence).map_err(|error| failed("no such sequence").because(error))?;
-        // SAFETY: llama.cpp reads within the slice it is given and holds what it reads against the shapes of its cache;
-        // the positions, on which it would rely, were checked above.
-        let taken = unsafe { self.inner.state_seq_set_data_ext(state, id, LlamaStateSeqFlags::empty()) };
+        let is_taken = self.read(sequence, state, LlamaStateSeqFlags::empty())?;
         let last = i32::try_from(len).unwrap_or(i32::MAX) - 1;
-        if !taken || self.inner.kv_cache_seq_pos_max(id) != last {
+        if !is_taken || self.inner.kv_cache_seq_pos_max(sequence_id(sequence)?) != last {
             self.erase(sequence, 0)?;
             return Ok(false);
         }
@@ -370,9 +437,42 @@ impl Context {
         Ok(true)
     }
 
-    fn floor(&self, state: &[u8], len: usize) -> Option<usize> {
-        state::floor(state, len, self.model.memory() == Memory::Window)
+    /// What llama.cpp writes of a sequence.
+    #[expect(unsafe_code, reason = "llama-cpp-2's safe form does not give the bytes away")]
+    fn written(
+        &mut self,
+        sequence: usize,
+        what: LlamaStateSeqFlags,
+    ) -> Result<Option<Vec<u8>>, toolgate_infer::Error> {
+        let id = sequence_id(sequence)?;
+        let size = self.inner.state_seq_get_size_ext(id, what);
+        let mut state = vec![0; size];
+        // SAFETY: the buffer has the size that llama.cpp just asked for, and nothing was evaluated in between.
+        let written = unsafe { self.inner.state_seq_get_data_ext(state.as_mut_ptr(), id, what) };
+        Ok((written == size).then_some(state))
     }
+
+    /// Has llama.cpp read a state, whose positions were checked. Returns whether it took it.
+    #[expect(unsafe_code, reason = "llama-cpp-2's safe form takes no bytes from a file")]
+    fn read(
+        &mut self,
+        sequence: usize,
+        state: &[u8],
+        what: LlamaStateSeqFlags,
+    ) -> Result<bool, toolgate_infer::Error> {
+        let id = sequence_id(sequence)?;
+        // SAFETY: llama.cpp reads within the slice it is given and holds what it reads against the shapes of its cache. The
+        // positions, on which it would rely, are those of `state::floor` and `state::is_checkpoint`.
+        Ok(unsafe { self.inner.state_seq_set_data_ext(state, id, what) })
+    }
+
+    fn floor(&self, state: &[u8], len: usize) -> Option<usize> {
+        state::floor(state, len, self.model.memory())
+    }
+}
+
+fn sequence_id(sequence: usize) -> Result<i32, toolgate_infer::Error> {
+    i32::try_from(sequence).map_err(|error| failed("no such sequence").because(error))
 }
 
 pub(crate) fn failed(message: impl Into<String>) -> toolgate_infer::Error {

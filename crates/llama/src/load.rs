@@ -120,23 +120,29 @@ pub(crate) fn load_file(
         let window = llama_cpp_sys_2::llama_model_n_swa(model.as_ptr());
         (std::mem::transmute::<std::ptr::NonNull<llama_cpp_sys_2::llama_model>, LlamaModel>(model), window)
     };
-    let memory = match () {
-        () if loaded.is_recurrent() || loaded.is_hybrid() => Memory::Summary,
-        () if window > 0 => Memory::Window,
-        () => Memory::All,
+    let caches = match () {
+        () if loaded.is_recurrent() => 0,
+        () if window > 0 => 2,
+        () => 1,
     };
+    let memory = Memory { caches, has_summary: loaded.is_recurrent() || loaded.is_hybrid() };
     Some((loaded, memory))
 }
 
 /// What the memory of a model has of the tokens of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Memory {
-    /// Keys and values of each.
-    All,
-    /// The same, of which some layers see the last ones alone. A saved state has only these for them.
-    Window,
-    /// A summary, in some layers or in all: it cannot be cut.
-    Summary,
+pub(crate) struct Memory {
+    /// Caches of keys and values: two where some layers see the last tokens alone, none where all layers are recurrent.
+    pub(crate) caches: usize,
+    /// Whether recurrent layers keep a summary. It cannot be cut: there are checkpoints to go back to.
+    pub(crate) has_summary: bool,
+}
+
+impl Memory {
+    /// Whether it has keys and values of each token, and nothing else. Otherwise a saved state cannot be cut anywhere.
+    pub(crate) fn has_all(self) -> bool {
+        self.caches == 1 && !self.has_summary
+    }
 }
 
 #[cfg(test)]

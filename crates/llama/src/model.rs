@@ -212,8 +212,7 @@ impl Model {
     /// has a context to itself.
     ///
     /// # Errors
-    /// [`Kind::Context`] as with [`backend`](Self::backend), and for models whose memory is no cache of every token
-    /// (recurrent ones, sliding windows).
+    /// [`Kind::Context`] as with [`backend`](Self::backend).
     ///
     /// ```no_run
     /// use std::num::NonZeroUsize;
@@ -341,7 +340,7 @@ impl Model {
     pub(crate) fn token_bytes(&self, attention: &Attention) -> Option<u64> {
         // With latent attention the cache holds other values, and some layers may have none of their own.
         let others = ["attention.kv_lora_rank", "attention.shared_kv_layers"];
-        if self.memory() == Memory::Summary || others.iter().any(|key| self.number(key).is_some()) {
+        if self.memory().has_summary || others.iter().any(|key| self.number(key).is_some()) {
             return None;
         }
         let heads = self.number("attention.head_count")?;
@@ -377,7 +376,7 @@ impl Model {
     /// Whether it computes the same in contexts of any length. A model with a scaled context takes other factors for positions in a longer
     /// one. One that does not remember all cannot move from one context to another.
     pub(crate) fn computes_alike_in_any_context(&self) -> bool {
-        self.memory() == Memory::All && self.unscaled_context().is_none()
+        self.memory().has_all() && self.unscaled_context().is_none()
     }
 
     /// The context before the file's own scaling, in tokens; none where it has none.

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use crate::load::Memory;
+
 /// The first number of a state.
 const MAGIC: u32 = 0xaf14_3cd8;
 
@@ -28,26 +30,75 @@ pub(crate) fn system() -> String {
 ///
 /// The state of a model with a window has two caches. The first is for layers that see all tokens, the second for those that see the last
 /// ones alone. llama.cpp leaves out of the second what is behind the window. What is left is enough to evaluate the last token again.
-pub(crate) fn floor(state: &[u8], len: usize, has_window: bool) -> Option<usize> {
-    let mut state = Reader(state);
-    let (magic, _sequence) = (state.number()?, state.number()?);
-    if magic != MAGIC || state.cache(has_window)? != (0..len) {
-        return None;
+/// The summary of recurrent layers comes last. It cannot be cut.
+pub(crate) fn floor(state: &[u8], len: usize, memory: Memory) -> Option<usize> {
+    let mut state = Reader::of(state)?;
+    let mut floor = 0;
+    for cache in 0..memory.caches {
+        let is_last = cache + 1 == memory.caches && !memory.has_summary;
+        let positions = state.cache(!is_last)?;
+        match cache {
+            0 if positions != (0..len) => return None,
+            0 => {}
+            _ if positions.end != len => return None,
+            _ => floor = if positions.start == 0 { 0 } else { len.saturating_sub(1) },
+        }
     }
-    if !has_window {
-        return Some(0);
+    if memory.has_summary {
+        state.summary(len)?;
+        floor = len;
     }
-    let window = state.cache(false)?;
-    if window.end != len {
-        return None;
-    }
-    Some(if window.start == 0 { 0 } else { len.saturating_sub(1) })
+    Some(floor)
+}
+
+/// Whether this is a checkpoint of `len` tokens: the summary of recurrent layers, behind the cache of layers that have a window, without
+/// that of layers that see all tokens.
+pub(crate) fn is_checkpoint(state: &[u8], len: usize, memory: Memory) -> bool {
+    let read = |mut state: Reader<'_>| {
+        if memory.caches == 2 && state.cache(true)?.end != len {
+            return None;
+        }
+        state.summary(len)
+    };
+    Reader::of(state).and_then(read).is_some()
+}
+
+/// The length of a checkpoint in tokens, and its state.
+pub(crate) type Checkpoint<'s> = (usize, &'s [u8]);
+
+/// A state with recurrent layers, and the last checkpoint in front of its end, as one.
+pub(crate) fn with_checkpoint(state: &[u8], checkpoint: Option<Checkpoint<'_>>) -> Vec<u8> {
+    let (len, checkpoint) = checkpoint.unwrap_or_default();
+    let numbers = [state.len() as u64, len as u64].map(u64::to_le_bytes).concat();
+    [&numbers, state, checkpoint].concat()
+}
+
+/// What [`with_checkpoint`] made one; none where it did not.
+pub(crate) fn parts(saved: &[u8]) -> Option<(&[u8], Option<Checkpoint<'_>>)> {
+    let mut reader = Reader(saved);
+    let (bytes, len) = (usize::try_from(reader.long()?).ok()?, usize::try_from(reader.long()?).ok()?);
+    let (state, checkpoint) = reader.0.split_at_checked(bytes)?;
+    Some((state, (len > 0).then_some((len, checkpoint))))
 }
 
 /// What is left to be read of a state.
 struct Reader<'s>(&'s [u8]);
 
-impl Reader<'_> {
+impl<'s> Reader<'s> {
+    /// What is behind the beginning of a state.
+    fn of(state: &'s [u8]) -> Option<Self> {
+        let mut state = Self(state);
+        let (magic, _sequence) = (state.number()?, state.number()?);
+        (magic == MAGIC).then_some(state)
+    }
+
+    /// The cell of a summary of `len` tokens: its position is that of the last one.
+    fn summary(&mut self, len: usize) -> Option<()> {
+        let (cells, position, sequences) = (self.number()?, self.number()?, self.number()?);
+        let is_last = usize::try_from(position).ok()?.checked_add(1)? == len;
+        (cells == 1 && sequences == 0 && is_last).then_some(())
+    }
+
     fn number(&mut self) -> Option<u32> {
         let (number, rest) = self.0.split_first_chunk::<4>()?;
         self.0 = rest;
@@ -138,8 +189,13 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
+    const ALL: Memory = Memory { caches: 1, has_summary: false };
+    const WINDOW: Memory = Memory { caches: 2, has_summary: false };
+    const RECURRENT: Memory = Memory { caches: 0, has_summary: true };
+    const HYBRID: Memory = Memory { caches: 1, has_summary: true };
+
     fn check(state: &[u8], len: usize) -> bool {
-        floor(state, len, false) == Some(0)
+        floor(state, len, ALL) == Some(0)
     }
 
     fn state(streams: &[&[(u32, u32)]]) -> Vec<u8> {
@@ -190,18 +246,49 @@ mod tests {
         for turned in [false, true] {
             let windowed = |window: std::ops::Range<u32>| {
                 let state = [beginning.clone(), cache(0..6, turned), cache(window, turned)].concat();
-                floor(&state, 6, true)
+                floor(&state, 6, WINDOW)
             };
             assert_eq!((windowed(0..6), windowed(2..6), windowed(5..6)), (Some(0), Some(5), Some(5)));
             assert_eq!((windowed(2..5), windowed(3..7)), (None, None), "it ends elsewhere");
             let state = [beginning.clone(), cache(0..6, turned), cache(2..6, turned)].concat();
-            assert_eq!((floor(&state, 5, true), floor(&state, 7, true)), (None, None));
+            assert_eq!((floor(&state, 5, WINDOW), floor(&state, 7, WINDOW)), (None, None));
             let only = [beginning.clone(), cache(0..6, turned)].concat();
-            assert_eq!((floor(&only, 6, true), floor(&only, 6, false)), (None, Some(0)));
+            assert_eq!((floor(&only, 6, WINDOW), floor(&only, 6, ALL)), (None, Some(0)));
             for len in 0..only.len() + 12 + 48 {
-                assert_eq!(floor(state.get(..len).unwrap(), 6, true), None, "cut to {len} bytes");
+                assert_eq!(floor(state.get(..len).unwrap(), 6, WINDOW), None, "cut to {len} bytes");
             }
         }
+    }
+
+    #[test]
+    fn a_summary_is_that_of_the_last_token() {
+        let beginning = [MAGIC, 0].map(u32::to_le_bytes).concat();
+        let summary = |cells: u32, position: u32| [cells, position, 0].map(u32::to_le_bytes).concat();
+        let alone = |cells, position| [beginning.clone(), summary(cells, position)].concat();
+        assert_eq!(
+            (floor(&alone(1, 5), 6, RECURRENT), is_checkpoint(&alone(1, 5), 6, RECURRENT)),
+            (Some(6), true)
+        );
+        for (cells, position) in [(1, 4), (1, 6), (0, 5), (2, 5)] {
+            assert_eq!(floor(&alone(cells, position), 6, RECURRENT), None, "{cells}, {position}");
+        }
+        let hybrid = |position| [beginning.clone(), cache(0..6, false), summary(1, position)].concat();
+        assert_eq!((floor(&hybrid(5), 6, HYBRID), floor(&hybrid(3), 6, HYBRID)), (Some(6), None));
+        let windowed = [beginning.clone(), cache(2..6, false), summary(1, 5)].concat();
+        let both = Memory { caches: 2, has_summary: true };
+        let checks = [6, 5].map(|len| is_checkpoint(&windowed, len, both));
+        assert_eq!((checks, is_checkpoint(&alone(1, 5), 6, both)), ([true, false], false));
+        for len in 0..hybrid(5).len() {
+            assert_eq!(floor(hybrid(5).get(..len).unwrap(), 6, HYBRID), None, "cut to {len} bytes");
+        }
+    }
+
+    #[test]
+    fn a_state_and_its_checkpoint_are_saved_as_one() {
+        let whole = with_checkpoint(b"state", Some((3, b"earlier")));
+        assert_eq!(parts(&whole), Some((&b"state"[..], Some((3, &b"earlier"[..])))));
+        assert_eq!(parts(&with_checkpoint(b"state", None)), Some((&b"state"[..], None)));
+        assert_eq!((parts(&[1; 16]), parts(b"short")), (None, None));
     }
 
     #[test]

@@ -40,12 +40,12 @@ impl Look for Ahead<'_> {
         self.server.shares(&self.shown, next, self.cancel)
     }
 
-    fn here(&self) -> usize {
-        self.shown.len()
+    fn here(&mut self) -> Result<Vec<TokenId>, Error> {
+        Ok(self.shown.clone())
     }
 
-    fn back(&mut self, here: usize) -> Result<(), Error> {
-        self.shown.truncate(here);
-        Ok(())
+    fn back(&mut self, here: &[TokenId]) -> Result<usize, Error> {
+        self.shown = here.to_vec();
+        Ok(0)
     }
 }

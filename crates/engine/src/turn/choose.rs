@@ -235,11 +235,11 @@ pub trait Look {
     /// The logarithm of the probability of each of these tokens to come next.
     fn shares(&mut self, next: &[TokenId]) -> Result<Vec<f64>, Error>;
 
-    /// Where it is, in tokens.
-    fn here(&self) -> usize;
+    /// Where it is: the tokens in front, to go [`back`](Self::back) to.
+    fn here(&mut self) -> Result<Vec<TokenId>, Error>;
 
-    /// Goes back to where it was.
-    fn back(&mut self, here: usize) -> Result<(), Error>;
+    /// Goes back to where it was; the evaluations it took.
+    fn back(&mut self, here: &[TokenId]) -> Result<usize, Error>;
 }
 
 impl<B: Backend> Look for Session<B> {
@@ -252,12 +252,13 @@ impl<B: Backend> Look for Session<B> {
         Ok(log_probabilities(self.logits()?, next))
     }
 
-    fn here(&self) -> usize {
-        self.tokens().len()
+    fn here(&mut self) -> Result<Vec<TokenId>, Error> {
+        self.checkpoint()?;
+        Ok(self.tokens().to_vec())
     }
 
-    fn back(&mut self, here: usize) -> Result<(), Error> {
-        Ok(self.truncate(here)?)
+    fn back(&mut self, here: &[TokenId]) -> Result<usize, Error> {
+        Ok(self.rewind(here, Rows::None)?)
     }
 }
 
@@ -302,7 +303,7 @@ fn weigh(
     next.sort_unstable();
     next.dedup();
     let shares = ahead.shares(&next)?;
-    let here = ahead.here();
+    let here = ahead.here()?;
     for (chosen, share) in next.into_iter().zip(shares) {
         let members: Vec<usize> =
             group.iter().copied().filter(|&index| token(index, differ) == Some(chosen)).collect();
@@ -314,7 +315,7 @@ fn weigh(
         if members.len() > 1 {
             calls += ahead.go(&[chosen])?;
             calls += weigh(ahead, openings, &members, differ + 1, weights)?;
-            ahead.back(here)?;
+            calls += ahead.back(&here)?;
         }
     }
     Ok(calls)

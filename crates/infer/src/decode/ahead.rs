@@ -26,6 +26,11 @@ impl<B: Backend> Turn<'_, B> {
         let pending = std::mem::take(&mut self.pending);
         let (front, last) = pending.split_at(pending.len() - last);
         self.stats.decode_calls += self.session.eval_in_batches(front, at_once, Rows::None)?;
+        if !draft.is_empty() {
+            // A wrong draft is cut off. Where memory cannot be cut, the tokens in front of it go with the next batch again.
+            self.session.checkpoint()?;
+            self.checkpoint = self.session.tokens().len();
+        }
         let batch: Vec<TokenId> = last.iter().chain(&draft).copied().collect();
         let first = last.len().saturating_sub(1);
         self.stats.decode_calls += self.session.eval(&batch, Rows::From(first))?;
@@ -138,8 +143,8 @@ impl<B: Backend> Turn<'_, B> {
         Ok(())
     }
 
-    /// Cuts off the tokens ahead. If the model's memory cannot be cut there, the lost tokens are pending again, and the turn
-    /// drafts no more.
+    /// Cuts off the tokens ahead. If the model's memory cannot be cut there, the lost tokens are pending again. If more is lost than the
+    /// last batch, the turn drafts no more.
     pub(super) fn cut(&mut self) -> Result<(), Error> {
         self.row = None;
         let ahead = std::mem::take(&mut self.ahead).len();
@@ -150,10 +155,12 @@ impl<B: Backend> Turn<'_, B> {
         let mut kept = held.get(..held.len().saturating_sub(ahead)).unwrap_or_default().to_vec();
         self.session.truncate(kept.len())?;
         let lost = kept.split_off(self.session.tokens().len().min(kept.len()));
-        if !lost.is_empty() {
+        if !lost.is_empty() && self.session.tokens().len() < self.checkpoint {
             self.drafter = None;
             self.guess.clear();
             self.lossy = true;
+        }
+        if !lost.is_empty() {
             self.pending = lost;
         }
         Ok(())

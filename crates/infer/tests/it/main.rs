@@ -8,6 +8,7 @@ mod forcing;
 mod further;
 mod language;
 mod retry;
+mod rigid;
 mod sampler;
 mod session;
 mod weighed;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use toolgate_grammar::{Automaton, Budgeted, Grammar, Limits};
 use toolgate_infer::scripted::Scripted;
 use toolgate_infer::{
-    Backend, Budget, Cancel, Constraint, DecodeOptions, Decoded, Error, Forcing, Kind, Piece, Rows, Sampler,
-    SamplerOptions, Session, Specials, Stats, StopReason, TokenId, Tried, Vocabulary, decode, decode_from,
-    likeliest_other,
+    Backend, Budget, Cancel, Constraint, DecodeOptions, Decoded, Forcing, Kind, Piece, Sampler,
+    SamplerOptions, Session, Stats, StopReason, TokenId, Tried, decode, decode_from, likeliest_other,
 };
 
 use crate::language::{Language, vocabulary};
+use crate::rigid::Rigid;
 
 const LIST: &str = r#"root ::= "{\"ids\": [" [0-9]{1,3} (", " [0-9]{1,3})* "], \"note\": \"" [a-z ]* "\"}""#;
 
@@ -209,39 +209,6 @@ fn a_value_written_again_keeps_to_the_budget() {
     }
 }
 
-/// Forgets everything or nothing, as recurrent models do.
-struct Recurrent(Scripted);
-
-impl Backend for Recurrent {
-    fn vocabulary(&self) -> &Arc<Vocabulary> {
-        self.0.vocabulary()
-    }
-    fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error> {
-        self.0.tokenize(text, specials)
-    }
-    fn context_len(&self) -> usize {
-        self.0.context_len()
-    }
-    fn batch_len(&self) -> usize {
-        self.0.batch_len()
-    }
-    fn evaluated(&self) -> usize {
-        self.0.evaluated()
-    }
-    fn truncate(&mut self, len: usize) -> Result<usize, Error> {
-        if len < self.0.evaluated() { self.0.truncate(0) } else { Ok(self.0.evaluated()) }
-    }
-    fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), Error> {
-        self.0.eval(tokens, rows)
-    }
-    fn logits(&self, row: usize) -> Result<&[f32], Error> {
-        self.0.logits(row)
-    }
-    fn begin_turn(&mut self, at: usize) {
-        self.0.begin_turn(at);
-    }
-}
-
 #[test]
 fn a_model_that_cannot_forget_a_part_writes_the_same() {
     let script = || {
@@ -251,7 +218,8 @@ fn a_model_that_cannot_forget_a_part_writes_the_same() {
     let automaton = grammar(LIST);
     let (options, greedy) = (DecodeOptions::default(), Sampler::greedy);
     let usual = again(&mut start(script()), &automaton, &mut greedy(), &options, ", 3");
-    let odd = again(&mut start(Recurrent(script())), &automaton, &mut greedy(), &options, ", 3");
+    let odd =
+        again(&mut start(Rigid::without_checkpoints(script())), &automaton, &mut greedy(), &options, ", 3");
     let texts = |turns: (Decoded, Option<Decoded>)| (turns.0.text, turns.1.map(|turn| turn.tokens));
     assert_eq!(texts(usual), texts(odd));
 }

@@ -7,6 +7,8 @@ use toolgate_infer::{
     Backend, Cancel, Error, Kind, KvCache, Overflow, Rows, Session, Specials, TokenId, Vocabulary,
 };
 
+use crate::rigid::Rigid;
+
 fn scripted() -> Scripted {
     Scripted::new(Arc::new(Vocabulary::bytes_only()))
 }
@@ -261,6 +263,19 @@ fn model_that_cannot_forget_a_part_evaluates_all_again() {
     assert_eq!(set(&mut session, "one two"), (0, 7));
     assert_eq!(set(&mut session, "one two three"), (7, 6), "nothing to forget");
     assert_eq!(set(&mut session, "one ten"), (0, 7));
+}
+
+#[test]
+fn a_model_with_checkpoints_evaluates_what_is_behind_the_last_one() {
+    let mut session = Session::new(Rigid::with_checkpoints(scripted()));
+    assert_eq!(set(&mut session, "one two"), (0, 7));
+    session.eval(&tokens(" and more"), Rows::Last).unwrap();
+    assert_eq!(set(&mut session, "one two"), (6, 1), "from in front of the prompt's last token");
+    assert_eq!(set(&mut session, "one twelve"), (6, 4));
+    assert_eq!(set(&mut session, "one ten"), (0, 7), "in front of the first checkpoint nothing is left");
+    session.set_beginning(&tokens("one ten, "), 0, &Cancel::default(), &mut |_| ()).unwrap();
+    assert_eq!(set(&mut session, "one ten, two"), (9, 3));
+    assert_eq!(set(&mut session, "one ten, three"), (9, 5), "a beginning has one at its end");
 }
 
 #[test]

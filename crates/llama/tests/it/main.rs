@@ -15,10 +15,12 @@ mod canonical;
 mod differential;
 mod files;
 mod forcing;
+mod gguf;
 mod grammars;
 #[path = "../../../../tests/support/skip.rs"]
 mod skip;
 mod slots;
+mod summaries;
 mod support;
 mod untrained;
 mod vocabularies;

@@ -1,0 +1,69 @@
+//! A model whose memory cannot be cut anywhere, as with recurrent layers.
+
+use std::sync::Arc;
+
+use toolgate_infer::scripted::Scripted;
+use toolgate_infer::{Backend, Error, Rows, Specials, TokenId, Vocabulary};
+
+/// Goes back to its checkpoints, if it keeps them, and else to nothing.
+pub(crate) struct Rigid {
+    inner: Scripted,
+    /// Their lengths; none where it keeps none.
+    checkpoints: Option<Vec<usize>>,
+}
+
+impl Rigid {
+    pub(crate) fn without_checkpoints(inner: Scripted) -> Self {
+        Self { inner, checkpoints: None }
+    }
+
+    pub(crate) fn with_checkpoints(inner: Scripted) -> Self {
+        Self { inner, checkpoints: Some(Vec::new()) }
+    }
+}
+
+impl Backend for Rigid {
+    fn vocabulary(&self) -> &Arc<Vocabulary> {
+        self.inner.vocabulary()
+    }
+    fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error> {
+        self.inner.tokenize(text, specials)
+    }
+    fn context_len(&self) -> usize {
+        self.inner.context_len()
+    }
+    fn batch_len(&self) -> usize {
+        self.inner.batch_len()
+    }
+    fn evaluated(&self) -> usize {
+        self.inner.evaluated()
+    }
+    fn cuts_anywhere(&self) -> bool {
+        false
+    }
+    fn checkpoint(&mut self) -> Result<(), Error> {
+        let held = self.inner.evaluated();
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.push(held);
+        }
+        Ok(())
+    }
+    fn truncate(&mut self, len: usize) -> Result<usize, Error> {
+        if len >= self.inner.evaluated() {
+            return Ok(self.inner.evaluated());
+        }
+        let checkpoints = self.checkpoints.iter_mut().flatten();
+        let kept = checkpoints.filter(|at| **at <= len).map(|at| *at).max().unwrap_or(0);
+        self.checkpoints.iter_mut().for_each(|checkpoints| checkpoints.retain(|&at| at <= kept));
+        self.inner.truncate(kept)
+    }
+    fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), Error> {
+        self.inner.eval(tokens, rows)
+    }
+    fn logits(&self, row: usize) -> Result<&[f32], Error> {
+        self.inner.logits(row)
+    }
+    fn begin_turn(&mut self, at: usize) {
+        self.inner.begin_turn(at);
+    }
+}
