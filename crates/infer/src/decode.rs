@@ -484,7 +484,7 @@ impl<'a, B: Backend> Turn<'a, B> {
 
     /// The turn, once it has come to its end.
     pub(crate) fn finish(mut self, stop: Result<StopReason, Error>) -> Result<Decoded, Error> {
-        let stop = self.cut().and(stop);
+        let stop = self.cut().and_then(|()| self.hold_prompt()).and(stop);
         let stop = match stop {
             Ok(StopReason::End | StopReason::Finished) if self.constraint.is_steered() => StopReason::Budget,
             Ok(stop) => stop,

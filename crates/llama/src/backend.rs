@@ -212,7 +212,7 @@ impl Backend for LlamaBackend {
                     cut?;
                 }
                 // The next evaluation cuts it.
-                Place::Beside { .. } if self.facts.cuts_anywhere => self.set_held(len),
+                Place::Beside { .. } if self.model.memory().has_all() => self.set_held(len),
                 Place::Beside { slot, .. } => {
                     let mut context = slot.context();
                     let cut = context.cut(sequence, len);
@@ -246,7 +246,11 @@ impl Backend for LlamaBackend {
                 let outcome = slot.eval(&part, std::mem::take(logits));
                 let evaluated =
                     outcome.map(|outcome| (*logits, *further) = (outcome.logits, outcome.further));
-                let now = if evaluated.is_ok() { held + tokens.len() } else { held };
+                let now = match evaluated {
+                    Ok(()) => held + tokens.len(),
+                    // Where memory cannot be cut anywhere, a failed batch may have cost more than itself.
+                    Err(_) => slot.context().held(part.sequence).min(held),
+                };
                 (evaluated, now)
             }
         };
@@ -261,9 +265,9 @@ impl Backend for LlamaBackend {
     fn fork(&mut self, sequence: usize, len: usize) -> Result<usize> {
         let (from, to, held) = (self.number(self.current)?, self.number(sequence)?, self.evaluated());
         if from != to {
-            self.with(|context| context.copy(from, to, held))?;
+            let copied = self.with(|context| context.copy(from, to, held).map(|()| context.held(to)))?;
             self.switch(sequence)?;
-            self.set_held(held);
+            self.set_held(copied);
         }
         self.truncate(len)
     }

@@ -116,16 +116,20 @@ pub(crate) fn load_file(
     let model = std::ptr::NonNull::new(model)?;
     // SAFETY: in the pinned llama-cpp-2, `LlamaModel` is a transparent wrapper of a non-null `llama_model` pointer
     // that it owns; this one is not null, was just made, and is given to no one else. llama.cpp reads a number of it before.
-    let (loaded, window) = unsafe {
+    let (loaded, window, positions) = unsafe {
         let window = llama_cpp_sys_2::llama_model_n_swa(model.as_ptr());
-        (std::mem::transmute::<std::ptr::NonNull<llama_cpp_sys_2::llama_model>, LlamaModel>(model), window)
+        let positions = llama_cpp_sys_2::llama_model_rope_type(model.as_ptr());
+        let model = std::mem::transmute::<std::ptr::NonNull<llama_cpp_sys_2::llama_model>, LlamaModel>(model);
+        (model, window, positions)
     };
     let caches = match () {
         () if loaded.is_recurrent() => 0,
         () if window > 0 => 2,
         () => 1,
     };
-    let memory = Memory { caches, has_summary: loaded.is_recurrent() || loaded.is_hybrid() };
+    let has_places = [llama_cpp_sys_2::LLAMA_ROPE_TYPE_MROPE, llama_cpp_sys_2::LLAMA_ROPE_TYPE_IMROPE]
+        .contains(&positions);
+    let memory = Memory { caches, has_summary: loaded.is_recurrent() || loaded.is_hybrid(), has_places };
     Some((loaded, memory))
 }
 
@@ -136,6 +140,8 @@ pub(crate) struct Memory {
     pub(crate) caches: usize,
     /// Whether recurrent layers keep a summary. It cannot be cut: there are checkpoints to go back to.
     pub(crate) has_summary: bool,
+    /// Whether the cells of caches have a place in a picture beside their position (Qwen2-VL, Qwen3.5).
+    pub(crate) has_places: bool,
 }
 
 impl Memory {

@@ -36,7 +36,7 @@ pub(crate) fn floor(state: &[u8], len: usize, memory: Memory) -> Option<usize> {
     let mut floor = 0;
     for cache in 0..memory.caches {
         let is_last = cache + 1 == memory.caches && !memory.has_summary;
-        let positions = state.cache(!is_last)?;
+        let positions = state.cache(!is_last, memory)?;
         match cache {
             0 if positions != (0..len) => return None,
             0 => {}
@@ -55,7 +55,7 @@ pub(crate) fn floor(state: &[u8], len: usize, memory: Memory) -> Option<usize> {
 /// that of layers that see all tokens.
 pub(crate) fn is_checkpoint(state: &[u8], len: usize, memory: Memory) -> bool {
     let read = |mut state: Reader<'_>| {
-        if memory.caches == 2 && state.cache(true)?.end != len {
+        if memory.caches == 2 && state.cache(true, memory)?.end != len {
             return None;
         }
         state.summary(len)
@@ -117,7 +117,7 @@ impl<'s> Reader<'s> {
     }
 
     /// The positions of a cache. With `whole` it reads to the end of the cache, else only as far as the positions.
-    fn cache(&mut self, whole: bool) -> Option<Range<usize>> {
+    fn cache(&mut self, whole: bool, memory: Memory) -> Option<Range<usize>> {
         // A sequence lies in one stream; the others are empty.
         let streams = self.number()?.min(MOST_STREAMS);
         let mut positions = None;
@@ -129,7 +129,7 @@ impl<'s> Reader<'s> {
             if positions.is_some() {
                 return None;
             }
-            positions = Some(self.positions(cells)?);
+            positions = Some(self.positions(cells, memory)?);
             if !whole {
                 break;
             }
@@ -140,14 +140,18 @@ impl<'s> Reader<'s> {
 
     /// The positions of so many cells, one after the other without a gap. Where several sequences share the cells of a context, they
     /// come in any order.
-    fn positions(&mut self, cells: u32) -> Option<Range<usize>> {
+    fn positions(&mut self, cells: u32, memory: Memory) -> Option<Range<usize>> {
         let cells = usize::try_from(cells).ok()?;
         if cells > self.0.len() / CELL {
             return None;
         }
         let mut found = Vec::with_capacity(cells);
         for _ in 0..cells {
-            let (position, sequences, _sequence) = (self.number()?, self.number()?, self.number()?);
+            let (position, sequences) = (self.number()?, self.number()?);
+            if memory.has_places {
+                self.skip(PLACE)?;
+            }
+            let _sequence = self.number()?;
             if sequences != 1 {
                 return None;
             }
@@ -181,6 +185,8 @@ impl<'s> Reader<'s> {
 
 /// Bytes that describe a cell.
 const CELL: usize = 12;
+/// Bytes of a cell's place in a picture, and its token.
+const PLACE: u64 = 12;
 /// The most streams that a state may have: more than the sequences of any context of ours.
 const MOST_STREAMS: u32 = 256;
 
@@ -189,10 +195,10 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    const ALL: Memory = Memory { caches: 1, has_summary: false };
-    const WINDOW: Memory = Memory { caches: 2, has_summary: false };
-    const RECURRENT: Memory = Memory { caches: 0, has_summary: true };
-    const HYBRID: Memory = Memory { caches: 1, has_summary: true };
+    const ALL: Memory = Memory { caches: 1, has_summary: false, has_places: false };
+    const WINDOW: Memory = Memory { caches: 2, has_summary: false, has_places: false };
+    const RECURRENT: Memory = Memory { caches: 0, has_summary: true, has_places: false };
+    const HYBRID: Memory = Memory { caches: 1, has_summary: true, has_places: false };
 
     fn check(state: &[u8], len: usize) -> bool {
         floor(state, len, ALL) == Some(0)
@@ -261,6 +267,17 @@ mod tests {
     }
 
     #[test]
+    fn cells_may_have_places_beside_their_positions() {
+        let mut state = [MAGIC, 0, 1, 2].map(u32::to_le_bytes).concat();
+        for position in [0_u32, 1] {
+            state.extend([position, 1, 9, 9, u32::MAX, 0].map(u32::to_le_bytes).concat());
+        }
+        let places = Memory { has_places: true, ..ALL };
+        assert_eq!((floor(&state, 2, places), floor(&state, 2, ALL)), (Some(0), None));
+        assert_eq!(floor(state.get(..state.len() - 1).unwrap(), 2, places), None);
+    }
+
+    #[test]
     fn a_summary_is_that_of_the_last_token() {
         let beginning = [MAGIC, 0].map(u32::to_le_bytes).concat();
         let summary = |cells: u32, position: u32| [cells, position, 0].map(u32::to_le_bytes).concat();
@@ -275,7 +292,7 @@ mod tests {
         let hybrid = |position| [beginning.clone(), cache(0..6, false), summary(1, position)].concat();
         assert_eq!((floor(&hybrid(5), 6, HYBRID), floor(&hybrid(3), 6, HYBRID)), (Some(6), None));
         let windowed = [beginning.clone(), cache(2..6, false), summary(1, 5)].concat();
-        let both = Memory { caches: 2, has_summary: true };
+        let both = Memory { caches: 2, has_summary: true, has_places: false };
         let checks = [6, 5].map(|len| is_checkpoint(&windowed, len, both));
         assert_eq!((checks, is_checkpoint(&alone(1, 5), 6, both)), ([true, false], false));
         for len in 0..hybrid(5).len() {

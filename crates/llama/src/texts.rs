@@ -32,7 +32,7 @@ struct Checkpoint {
 /// The most checkpoints of a sequence, and their most bytes. The summary of a token has between some KiB and 100 MiB.
 const MOST_CHECKPOINTS: usize = 16;
 const MOST_BYTES: usize = 128 << 20;
-/// So many stay, however large they are: the prompt's, and the last one.
+/// So many stay, however large they are.
 const LEAST_CHECKPOINTS: usize = 2;
 
 impl Text {
@@ -102,7 +102,7 @@ impl Texts {
         self.lock().get(sequence).map(|text| text.tokens.clone()).unwrap_or_default()
     }
 
-    /// The tokens that are left of a sequence where it is cut to `len`: none where it cannot be cut there.
+    /// The tokens that are left of a sequence where it is cut to `len`: those of the last checkpoint, or none, where it cannot be cut there.
     pub(crate) fn kept(&self, sequence: usize, len: usize) -> usize {
         self.lock().get(sequence).map_or(0, |text| text.kept(len))
     }

@@ -28,8 +28,7 @@ impl<B: Backend> Turn<'_, B> {
         self.stats.decode_calls += self.session.eval_in_batches(front, at_once, Rows::None)?;
         if !draft.is_empty() {
             // A wrong draft is cut off. Where memory cannot be cut, the tokens in front of it go with the next batch again.
-            self.session.checkpoint()?;
-            self.checkpoint = self.session.tokens().len();
+            self.checkpoint()?;
         }
         let batch: Vec<TokenId> = last.iter().chain(&draft).copied().collect();
         let first = last.len().saturating_sub(1);
@@ -50,8 +49,28 @@ impl<B: Backend> Turn<'_, B> {
         if self.session.has_logits() && self.pending.is_empty() {
             return Ok(());
         }
-        let rest = self.rewind(self.session.tokens().len().saturating_sub(1))?;
-        self.stats.decode_calls += self.session.eval(&rest, Rows::Last)?;
+        let rest = match self.pending.is_empty() {
+            true => self.rewind(self.session.tokens().len().saturating_sub(1))?,
+            false => std::mem::take(&mut self.pending),
+        };
+        self.stats.decode_calls += self.session.eval_exact(&rest, Rows::Last)?;
+        Ok(())
+    }
+
+    /// Keeps what it takes to go back to the tokens held now.
+    pub(super) fn checkpoint(&mut self) -> Result<(), Error> {
+        self.session.checkpoint()?;
+        self.checkpoint = self.session.tokens().len();
+        Ok(())
+    }
+
+    /// Evaluates what a cut took of the tokens in front of the turn, where memory cannot be cut anywhere: whoever goes on behind the turn
+    /// relies on them.
+    pub(super) fn hold_prompt(&mut self) -> Result<(), Error> {
+        let lost = self.start.saturating_sub(self.session.tokens().len()).min(self.pending.len());
+        let rest = self.pending.split_off(lost);
+        let lost = std::mem::replace(&mut self.pending, rest);
+        self.stats.decode_calls += self.session.eval_exact(&lost, Rows::Last)?;
         Ok(())
     }
 
@@ -87,9 +106,11 @@ impl<B: Backend> Turn<'_, B> {
     /// The tokens of the likeliest draft of which the constraint admits more than the certain text.
     fn guessed(&mut self) -> Result<VecDeque<(TokenId, Reliance)>, Error> {
         let vocabulary = self.session.vocabulary().clone();
-        let (session, start, turn) = (&*self.session, self.start, &self.tokens);
+        let (session, start, turn, pending) = (&*self.session, self.start, &self.tokens, &self.pending);
         let drafter = self.drafter.get_or_insert_with(|| {
-            let mut drafter = Drafter::new(&vocabulary, session.tokens().get(..start).unwrap_or_default());
+            // Behind a cut of a memory that cannot be cut anywhere, the end of the prompt is pending.
+            let prompt: Vec<TokenId> = session.tokens().iter().chain(pending).copied().take(start).collect();
+            let mut drafter = Drafter::new(&vocabulary, &prompt);
             turn.iter().for_each(|token| drafter.push(vocabulary.bytes(token.token)));
             drafter
         });

@@ -76,6 +76,12 @@ impl<B: Backend> Turn<'_, B> {
             _ => {
                 self.cut()?;
                 let mut tokens = std::mem::take(&mut self.pending);
+                // If the token is not taken, what is in front of it stays, also where memory cannot be cut.
+                if !self.session.backend().cuts_anywhere() {
+                    self.stats.decode_calls += self.session.eval_exact(&tokens, Rows::None)?;
+                    tokens.clear();
+                    self.checkpoint()?;
+                }
                 tokens.push(token);
                 self.stats.decode_calls += self.session.eval(&tokens, Rows::Last)?;
                 self.stats.drafted_tokens += 1;

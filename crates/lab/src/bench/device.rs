@@ -157,6 +157,7 @@ pub(crate) fn measure(
     }
     let written = text.get(BEFORE..BEFORE + plan.written.min(WIDEST)).context("the text is too short")?;
     evaluate(&mut backend, &text, BEFORE)?;
+    backend.checkpoint()?;
     let (single, first_ms) = one_by_one(&mut backend, written)?;
     step();
     let (again, ms) = one_by_one(&mut backend, written)?;

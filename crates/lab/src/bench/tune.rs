@@ -208,6 +208,7 @@ fn read(backend: &mut LlamaBackend, prompt: &[TokenId]) -> anyhow::Result<f64> {
 /// Writes some tokens at a time behind the prompt; milliseconds of the middle one.
 fn write(backend: &mut LlamaBackend, prompt: &[TokenId], at_a_time: usize) -> anyhow::Result<f64> {
     let tokens = prompt.get(..at_a_time).context("the prompt is too short")?;
+    backend.checkpoint()?;
     let mut times = Vec::with_capacity(WRITTEN);
     for _ in 0..WRITTEN {
         let started = Instant::now();
