@@ -204,23 +204,13 @@ impl Backend for LlamaBackend {
         if len < self.evaluated() {
             self.forget_rows();
             let sequence = self.number(self.current)?;
-            match &mut self.place {
-                Place::Alone(context, _) => {
-                    let cut = context.cut(sequence, len);
-                    let held = context.held(sequence);
-                    self.set_held(held);
-                    cut?;
-                }
+            if matches!(self.place, Place::Beside { .. }) && self.model.memory().has_all() {
                 // The next evaluation cuts it.
-                Place::Beside { .. } if self.model.memory().has_all() => self.set_held(len),
-                Place::Beside { slot, .. } => {
-                    let mut context = slot.context();
-                    let cut = context.cut(sequence, len);
-                    let held = context.held(sequence);
-                    drop(context);
-                    self.set_held(held);
-                    cut?;
-                }
+                self.set_held(len);
+            } else {
+                let (cut, held) = self.with(|context| (context.cut(sequence, len), context.held(sequence)));
+                self.set_held(held);
+                cut?;
             }
         }
         Ok(self.evaluated())

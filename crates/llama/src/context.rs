@@ -303,7 +303,7 @@ impl Context {
         let failed = |error| failed("cache could not be cut").because(error);
         // The other layers are cut to what the recurrent ones are put back to.
         let is_back = match self.texts.checkpoint(sequence, kept) {
-            Some(checkpoint) => self.put_back(sequence, &checkpoint)?,
+            Some(checkpoint) => self.read(sequence, &checkpoint, LlamaStateSeqFlags::PARTIAL_ONLY)?,
             None => true,
         };
         let is_cut = kept > 0
@@ -327,11 +327,6 @@ impl Context {
             self.texts.add_checkpoint(sequence, held, state);
         }
         Ok(())
-    }
-
-    /// Gives recurrent layers the summary of a checkpoint of the sequence. Returns whether they took it.
-    fn put_back(&mut self, sequence: usize, state: &[u8]) -> Result<bool, toolgate_infer::Error> {
-        self.read(sequence, state, LlamaStateSeqFlags::PARTIAL_ONLY)
     }
 
     /// Makes a sequence the first `len` tokens of another one, or all of them where a part cannot be had.

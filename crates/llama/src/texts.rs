@@ -70,9 +70,8 @@ impl Texts {
 
     /// The state of a checkpoint that has so many tokens of a sequence.
     pub(crate) fn checkpoint(&self, sequence: usize, len: usize) -> Option<Arc<Vec<u8>>> {
-        let texts = self.lock();
-        let found = texts.get(sequence)?.checkpoints.iter().find(|checkpoint| checkpoint.len == len)?;
-        Some(found.state.clone())
+        let (found, state) = self.last_checkpoint(sequence, len)?;
+        (found == len).then_some(state)
     }
 
     /// The last checkpoint that has at most so many tokens of a sequence, with its length.

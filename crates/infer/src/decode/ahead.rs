@@ -176,13 +176,14 @@ impl<B: Backend> Turn<'_, B> {
         let mut kept = held.get(..held.len().saturating_sub(ahead)).unwrap_or_default().to_vec();
         self.session.truncate(kept.len())?;
         let lost = kept.split_off(self.session.tokens().len().min(kept.len()));
-        if !lost.is_empty() && self.session.tokens().len() < self.checkpoint {
+        if lost.is_empty() {
+            return Ok(());
+        }
+        self.pending = lost;
+        if self.session.tokens().len() < self.checkpoint {
             self.drafter = None;
             self.guess.clear();
             self.lossy = true;
-        }
-        if !lost.is_empty() {
-            self.pending = lost;
         }
         Ok(())
     }

@@ -3,22 +3,29 @@
 use std::sync::Arc;
 
 use toolgate_infer::scripted::Scripted;
-use toolgate_infer::{Backend, Error, Rows, Specials, TokenId, Vocabulary};
+use toolgate_infer::{Backend, Error, Kind, Rows, Specials, TokenId, Vocabulary};
 
 /// Goes back to its checkpoints, if it keeps them, and else to nothing.
 pub(crate) struct Rigid {
     inner: Scripted,
     /// Their lengths; none where it keeps none.
     checkpoints: Option<Vec<usize>>,
+    /// The batch that fails, once.
+    fails_at: usize,
 }
 
 impl Rigid {
     pub(crate) fn without_checkpoints(inner: Scripted) -> Self {
-        Self { inner, checkpoints: None }
+        Self { inner, checkpoints: None, fails_at: usize::MAX }
     }
 
     pub(crate) fn with_checkpoints(inner: Scripted) -> Self {
-        Self { inner, checkpoints: Some(Vec::new()) }
+        Self { checkpoints: Some(Vec::new()), ..Self::without_checkpoints(inner) }
+    }
+
+    /// The same, which fails once, after so many batches.
+    pub(crate) fn failing_at(self, batch: usize) -> Self {
+        Self { fails_at: batch, ..self }
     }
 }
 
@@ -58,6 +65,10 @@ impl Backend for Rigid {
         self.inner.truncate(kept)
     }
     fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), Error> {
+        if self.inner.batches().len() == self.fails_at {
+            self.fails_at = usize::MAX;
+            return Err(Error::new(Kind::Backend, "out of memory"));
+        }
         self.inner.eval(tokens, rows)
     }
     fn logits(&self, row: usize) -> Result<&[f32], Error> {

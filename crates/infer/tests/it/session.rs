@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use toolgate_infer::scripted::Scripted;
-use toolgate_infer::{
-    Backend, Cancel, Error, Kind, KvCache, Overflow, Rows, Session, Specials, TokenId, Vocabulary,
-};
+use toolgate_infer::{Backend, Cancel, Error, Kind, KvCache, Overflow, Rows, Session, TokenId, Vocabulary};
 
 use crate::rigid::Rigid;
 
@@ -220,46 +218,9 @@ fn overflow_names_its_numbers_before_anything_is_evaluated() {
     assert_eq!(session.backend().batches(), [8]);
 }
 
-/// Forgets everything or nothing, as recurrent models do, and fails at one evaluation.
-struct Odd {
-    inner: Scripted,
-    fails_at: usize,
-}
-
-impl Backend for Odd {
-    fn vocabulary(&self) -> &Arc<Vocabulary> {
-        self.inner.vocabulary()
-    }
-    fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error> {
-        self.inner.tokenize(text, specials)
-    }
-    fn context_len(&self) -> usize {
-        self.inner.context_len()
-    }
-    fn batch_len(&self) -> usize {
-        self.inner.batch_len()
-    }
-    fn evaluated(&self) -> usize {
-        self.inner.evaluated()
-    }
-    fn truncate(&mut self, len: usize) -> Result<usize, Error> {
-        if len < self.inner.evaluated() { self.inner.truncate(0) } else { Ok(self.inner.evaluated()) }
-    }
-    fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), Error> {
-        if self.inner.batches().len() == self.fails_at {
-            self.fails_at = usize::MAX;
-            return Err(Error::new(Kind::Backend, "out of memory"));
-        }
-        self.inner.eval(tokens, rows)
-    }
-    fn logits(&self, row: usize) -> Result<&[f32], Error> {
-        self.inner.logits(row)
-    }
-}
-
 #[test]
 fn model_that_cannot_forget_a_part_evaluates_all_again() {
-    let mut session = Session::new(Odd { inner: scripted(), fails_at: usize::MAX });
+    let mut session = Session::new(Rigid::without_checkpoints(scripted()));
     assert_eq!(set(&mut session, "one two"), (0, 7));
     assert_eq!(set(&mut session, "one two three"), (7, 6), "nothing to forget");
     assert_eq!(set(&mut session, "one ten"), (0, 7));
@@ -280,7 +241,7 @@ fn a_model_with_checkpoints_evaluates_what_is_behind_the_last_one() {
 
 #[test]
 fn failed_batch_leaves_history_and_backend_in_step() {
-    let mut session = Session::new(Odd { inner: scripted().batch(3), fails_at: 2 });
+    let mut session = Session::new(Rigid::without_checkpoints(scripted().batch(3)).failing_at(2));
     let error = session.set_prompt(&tokens("abcdefgh"), 0, &Cancel::default(), &mut |_| ()).unwrap_err();
     assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Backend, "out of memory"));
     assert_eq!((session.tokens(), session.backend().evaluated()), (&tokens("abcdef")[..], 6));

@@ -7,7 +7,7 @@ use toolgate_llama::{
     Adapter, Attention, ContextOptions, Device, Kind, Model, ModelOptions, Placement, RopeScaling,
 };
 
-use crate::support::file;
+use crate::support::{distance, file};
 
 const PROMPT: &str = "<|im_start|>user\nName a colour.<|im_end|>\n<|im_start|>assistant\n";
 /// The width of the model, which is that of the weights that the adapter adds to.
@@ -112,10 +112,6 @@ fn told(model: &Model, rope: Option<RopeScaling>) -> (Vec<f32>, Option<String>) 
     let mut session = Session::new(model.backend(&options).unwrap());
     session.set_prompt_text(PROMPT).unwrap();
     (session.logits().unwrap().to_vec(), session.backend().state_key())
-}
-
-fn distance(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
 #[test]

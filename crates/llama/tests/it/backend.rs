@@ -8,7 +8,7 @@ use toolgate_infer::{
 };
 use toolgate_llama::{ContextOptions, LlamaBackend, Load, Model};
 
-use crate::support::model;
+use crate::support::{distance, model};
 
 const PROMPT: &str = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n";
 
@@ -23,11 +23,6 @@ fn smollm2() -> Option<Model> {
 
 /// A model most of whose layers see the last 512 tokens alone.
 const WINDOWED: &str = "gemma3-270m";
-
-/// Largest difference of two rows.
-fn distance(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
-}
 
 #[test]
 fn tokens_give_their_text_back() {

@@ -11,6 +11,7 @@ use toolgate_infer::{Backend, Cancel, KvCache, Numerics, Rows, Session};
 use toolgate_llama::{ContextOptions, LlamaBackend, Model, ModelOptions};
 
 use crate::gguf::Gguf;
+use crate::support::distance;
 
 const WIDTH: u64 = 32;
 const HEADS: u32 = 4;
@@ -172,10 +173,6 @@ fn tokens(seed: u32, len: usize) -> Vec<u32> {
 fn set(session: &mut Session<LlamaBackend>, prompt: &[u32]) -> (usize, Vec<f32>) {
     let prefill = session.set_prompt(prompt, 0, &Cancel::default(), &mut |_| ()).unwrap();
     (prefill.cached_tokens, session.logits().unwrap().to_vec())
-}
-
-fn distance(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
 /// More than batches of other lengths change with these models, and far less than another text does.

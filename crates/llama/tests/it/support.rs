@@ -18,3 +18,8 @@ pub(crate) fn model(id: &str, load: Load) -> Option<Model> {
         .or_insert_with(|| Model::load(&path, ModelOptions { load, ..ModelOptions::default() }).unwrap());
     Some(model.clone())
 }
+
+/// The furthest that two rows of logits are apart.
+pub(crate) fn distance(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
