@@ -201,6 +201,12 @@ pub trait Backend {
         true
     }
 
+    /// The tokens that are left of a sequence where [`truncate`](Self::truncate) cuts it to `len`.
+    fn kept(&self, sequence: usize, len: usize) -> usize {
+        let _ = sequence;
+        len
+    }
+
     /// Keeps what it takes to go back to the tokens held now. Does nothing where the memory can be cut anywhere.
     ///
     /// # Errors
@@ -338,6 +344,9 @@ macro_rules! forward {
             }
             fn cuts_anywhere(&self) -> bool {
                 (**self).cuts_anywhere()
+            }
+            fn kept(&self, sequence: usize, len: usize) -> usize {
+                (**self).kept(sequence, len)
             }
             fn checkpoint(&mut self) -> Result<(), Error> {
                 (**self).checkpoint()

@@ -19,10 +19,17 @@ impl Sequences {
         at.map(|at| self.0.remove(at).1).unwrap_or_default()
     }
 
-    /// The sequence that shares the longest beginning with `prompt`, and its length in tokens.
-    pub(crate) fn best(&self, prompt: &[TokenId]) -> Option<(usize, usize)> {
-        let lengths = self.0.iter().map(|(sequence, tokens)| (*sequence, common_len(tokens, prompt)));
-        lengths.max_by_key(|&(_, common)| common)
+    /// The sequence that keeps the longest beginning of `prompt`, and its length in tokens. `kept` tells how many of the tokens that a
+    /// sequence shares with the prompt are left where it is cut to them.
+    pub(crate) fn best(
+        &self,
+        prompt: &[TokenId],
+        kept: impl Fn(usize, usize) -> usize,
+    ) -> Option<(usize, usize)> {
+        let length = |(sequence, tokens): &(usize, Vec<TokenId>)| {
+            (*sequence, kept(*sequence, common_len(tokens, prompt)))
+        };
+        self.0.iter().map(length).max_by_key(|&(_, length)| length)
     }
 
     /// Whether a sequence is among them.

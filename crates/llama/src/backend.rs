@@ -277,6 +277,14 @@ impl Backend for LlamaBackend {
         self.facts.cuts_anywhere
     }
 
+    fn kept(&self, sequence: usize, len: usize) -> usize {
+        let texts = match &self.place {
+            Place::Alone(context, _) => &context.texts,
+            Place::Beside { slot, .. } => slot.texts(),
+        };
+        self.number(sequence).map_or(0, |number| texts.kept(number, len))
+    }
+
     fn checkpoint(&mut self) -> Result<()> {
         if self.facts.cuts_anywhere {
             return Ok(());

@@ -247,6 +247,11 @@ impl Slot {
         self.scheduler.changed.notify_all();
     }
 
+    /// The tokens of all sequences of the context.
+    pub(crate) fn texts(&self) -> &Texts {
+        &self.scheduler.texts
+    }
+
     /// The sequence of another slot that shares the longest beginning with `prompt`, and its length in tokens. It holds
     /// until the next batch.
     pub(crate) fn lender(&self, prompt: &[TokenId]) -> Option<(usize, usize)> {

@@ -19,6 +19,8 @@ struct Text {
     is_rigid: bool,
     /// By their lengths.
     checkpoints: Vec<Checkpoint>,
+    /// The most bytes of them, but for the least.
+    most_bytes: usize,
 }
 
 /// What it takes to go back to the first tokens of a sequence.
@@ -29,9 +31,10 @@ struct Checkpoint {
     state: Arc<Vec<u8>>,
 }
 
-/// The most checkpoints of a sequence, and their most bytes. The summary of a token has between some KiB and 100 MiB.
+/// The most checkpoints of a sequence.
 const MOST_CHECKPOINTS: usize = 16;
-const MOST_BYTES: usize = 128 << 20;
+/// The most bytes of all checkpoints of a context. Its sequences share them evenly. A summary has between some KiB and 100 MiB.
+const MOST_BYTES: usize = 384 << 20;
 /// So many stay, however large they are.
 const LEAST_CHECKPOINTS: usize = 2;
 
@@ -50,7 +53,7 @@ impl Text {
     /// Drops checkpoints that are too many: those first that are close behind another one. The last one stays.
     fn thin(&mut self) {
         let bytes = |list: &[Checkpoint]| list.iter().map(|checkpoint| checkpoint.state.len()).sum::<usize>();
-        let is_over = |list: &[Checkpoint]| list.len() > MOST_CHECKPOINTS || bytes(list) > MOST_BYTES;
+        let is_over = |list: &[Checkpoint]| list.len() > MOST_CHECKPOINTS || bytes(list) > self.most_bytes;
         while self.checkpoints.len() > LEAST_CHECKPOINTS && is_over(&self.checkpoints) {
             let before = std::iter::once(0).chain(self.checkpoints.iter().map(|checkpoint| checkpoint.len));
             let gaps =
@@ -65,7 +68,8 @@ impl Text {
 impl Texts {
     /// Empty sequences, `sequences` of them. Of rigid ones only checkpoints are left where they are cut.
     pub(crate) fn new(sequences: usize, is_rigid: bool) -> Self {
-        Self(Mutex::new(vec![Text { is_rigid, ..Text::default() }; sequences]))
+        let most_bytes = MOST_BYTES / sequences.max(1);
+        Self(Mutex::new(vec![Text { is_rigid, most_bytes, ..Text::default() }; sequences]))
     }
 
     /// The state of a checkpoint that has so many tokens of a sequence.
@@ -210,7 +214,7 @@ mod tests {
 
     #[test]
     fn checkpoints_thin_out_where_they_are_close_together() {
-        let texts = Texts::new(1, true);
+        let texts = Texts::new(2, true);
         texts.extend(0, &[0; 1_000]);
         texts.add_checkpoint(0, 500, Vec::new());
         for len in 501..501 + MOST_CHECKPOINTS {
@@ -220,7 +224,8 @@ mod tests {
             || texts.lock()[0].checkpoints.iter().map(|checkpoint| checkpoint.len).collect::<Vec<_>>();
         assert_eq!((lengths().len(), lengths()[0]), (MOST_CHECKPOINTS, 500));
         assert_eq!(lengths().last(), Some(&(500 + MOST_CHECKPOINTS)));
-        texts.add_checkpoint(0, 900, vec![0; MOST_BYTES]);
+        texts.add_checkpoint(0, 900, vec![0; MOST_BYTES / 2 - 1]);
+        assert_eq!(lengths().len(), MOST_CHECKPOINTS, "half is its own");
         texts.add_checkpoint(0, 1_000, vec![0; MOST_BYTES]);
         assert_eq!(lengths(), [500, 1_000], "two stay, however large");
     }

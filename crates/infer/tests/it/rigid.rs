@@ -48,6 +48,12 @@ impl Backend for Rigid {
     fn cuts_anywhere(&self) -> bool {
         false
     }
+    fn kept(&self, _: usize, len: usize) -> usize {
+        if len >= self.inner.evaluated() {
+            return self.inner.evaluated();
+        }
+        self.checkpoints.iter().flatten().filter(|at| **at <= len).max().copied().unwrap_or(0)
+    }
     fn checkpoint(&mut self) -> Result<(), Error> {
         let held = self.inner.evaluated();
         if let Some(checkpoints) = &mut self.checkpoints {
@@ -56,11 +62,10 @@ impl Backend for Rigid {
         Ok(())
     }
     fn truncate(&mut self, len: usize) -> Result<usize, Error> {
-        if len >= self.inner.evaluated() {
-            return Ok(self.inner.evaluated());
+        let kept = self.kept(0, len);
+        if kept == self.inner.evaluated() {
+            return Ok(kept);
         }
-        let checkpoints = self.checkpoints.iter_mut().flatten();
-        let kept = checkpoints.filter(|at| **at <= len).map(|at| *at).max().unwrap_or(0);
         self.checkpoints.iter_mut().for_each(|checkpoints| checkpoints.retain(|&at| at <= kept));
         self.inner.truncate(kept)
     }

@@ -231,6 +231,11 @@ fn a_model_with_checkpoints_evaluates_what_is_behind_the_last_one() {
     let mut session = Session::new(Rigid::with_checkpoints(scripted()));
     assert_eq!(set(&mut session, "one two"), (0, 7));
     session.eval(&tokens(" and more"), Rows::Last).unwrap();
+    assert_eq!(session.held(&tokens("one two and less")), 6, "what is behind it is not counted");
+    let mut told = Vec::new();
+    let (prompt, cancel) = (tokens("one two and"), Cancel::default());
+    session.set_prompt(&prompt, 0, &cancel, &mut |progress| told.push(progress.cached)).unwrap();
+    assert!(told.iter().all(|&cached| cached == 6), "progress tells what is held: {told:?}");
     assert_eq!(set(&mut session, "one two"), (6, 1), "from in front of the prompt's last token");
     assert_eq!(set(&mut session, "one twelve"), (6, 4));
     assert_eq!(set(&mut session, "one ten"), (0, 7), "in front of the first checkpoint nothing is left");

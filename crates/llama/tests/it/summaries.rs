@@ -207,6 +207,7 @@ fn what_is_cut_between_checkpoints_is_evaluated_again() {
         let prompt = tokens(4, 100);
         set(&mut session, &prompt);
         // In front of the only checkpoint nothing is left.
+        assert_eq!(session.held(&prompt[..50]), 0, "{architecture:?}");
         session.truncate(50).unwrap();
         assert_eq!(session.tokens(), [0_u32; 0], "{architecture:?}");
         set(&mut session, &prompt);
@@ -230,6 +231,7 @@ fn long_prompts_have_checkpoints_on_their_way() {
     let mut session = session(&model);
     let prompt = tokens(7, 1_300);
     set(&mut session, &prompt);
+    assert_eq!((session.held(&prompt[..1_200]), session.backend().kept(0, 1_200)), (1_024, 1_024));
     session.truncate(1_200).unwrap();
     assert_eq!(session.tokens().len(), 1_024);
     let other = [&prompt[..1_200], &tokens(8, 10)].concat();
