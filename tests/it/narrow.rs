@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate::agent::{self, Agent, Approval, Final};
-use toolgate::engine::{self, Cancel, LocalEngine, Thresholds};
+use toolgate::engine::{self, Cancel, ChoiceWeights, LocalEngine, Thresholds};
 use toolgate::tools::Status;
 use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, Transcript};
 use toolgate_infer::Vocabulary;
@@ -383,14 +383,19 @@ fn writes_go_where_they_are_granted() {
 
 /// The tool that is chosen for a request, where the model would take another whatever it is asked.
 fn chosen(prompt: &str, preferred: &str, prior_weight: f64) -> String {
+    chosen_by(prompt, preferred, engine::Options::guided().tool_bias(0.01).prior_weight(prior_weight))
+}
+
+/// The same by these options. Behind a list of functions the model names `read_file`.
+fn chosen_by(prompt: &str, preferred: &str, options: engine::Options) -> String {
     let workspace = workspace();
     let registry = registry_of(workspace.path(), &Policy::default_for(Mode::Edit), Mode::Edit);
     let call = format!(
         "<tool_call>\n{{\"name\": \"{preferred}\", \"arguments\": {{\"path\": \"x\"}}}}\n</tool_call>"
     );
     let model = (0..8).fold(scripted(), |model, _| model.say(call.clone()));
+    let model = model.on(format!("Request: {prompt}\nNext:"), " read_file");
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options::guided().tool_bias(0.01).prior_weight(prior_weight);
     let engine = LocalEngine::new("scripted", model, dialogue, options);
     let agent = Agent::new(
         Arc::new(engine),
@@ -399,6 +404,17 @@ fn chosen(prompt: &str, preferred: &str, prior_weight: f64) -> String {
     );
     let outcome = agent.ask(prompt).unwrap();
     outcome.calls.first().expect("a call").name.clone()
+}
+
+#[test]
+fn a_tool_that_the_model_names_behind_a_list_is_the_one_it_calls_where_that_counts() {
+    let by = |next| {
+        let choice = ChoiceWeights { next, ..ChoiceWeights::default() };
+        let options = engine::Options::guided().tool_bias(0.01).choice(choice);
+        chosen_by("Have a look.", "list_directory", options)
+    };
+    assert_eq!(by(0.0), "list_directory", "control");
+    assert_eq!(by(1000.0), "read_file");
 }
 
 #[test]

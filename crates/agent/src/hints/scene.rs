@@ -60,8 +60,14 @@ impl Scene {
 
     /// A tool is offered that takes such paths, where these files are there.
     pub(super) fn with_files(self, name: &str, takes: PathKind, files: &[&str]) -> Self {
+        self.with_tree(name, takes, files, &[])
+    }
+
+    /// The same, where these directories are there, too.
+    pub(super) fn with_tree(self, name: &str, takes: PathKind, files: &[&str], directories: &[&str]) -> Self {
+        let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
         let mut outline = Outline::default();
-        outline.files = files.iter().map(|file| (*file).to_owned()).collect();
+        (outline.files, outline.directories) = (owned(files), owned(directories));
         let places = Arc::new(Made(outline));
         self.with_role(name, Role::Paths(PathArgument::new("path", takes, places)))
     }

@@ -16,6 +16,7 @@ use toolgate_infer::{Attention, Placement, Untrained};
 use super::digest::Sha256Digest;
 use super::error::{Error, Kind};
 use super::profiles::Profile;
+use crate::profile::choice::ChoiceWeights;
 use crate::profile::decision::DecisionModel;
 
 const BUILTIN: &str = include_str!("catalogue.toml");
@@ -143,6 +144,9 @@ pub struct Defaults {
     /// How much of the model's bias towards some tools is taken off, 0 (none) to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_bias: Option<f64>,
+    /// What else counts in the choice of a tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<ChoiceWeights>,
     /// How much it counts, in logarithms of probability, that a tool takes what the user named, or does not.
     #[serde(alias = "fit_weight")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -339,6 +343,11 @@ impl Defaults {
         }
         if self.tool_bias.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
             return Err("has a tool_bias outside 0 to 1");
+        }
+        if self.choice.is_some_and(|choice| !choice.is_sound()) {
+            return Err(
+                "has a choice of tools whose weights are no numbers, or one for next or change below 0",
+            );
         }
         let weights = self.decision.iter().flat_map(|decision| [decision.first, decision.after]).flatten();
         for weights in weights {

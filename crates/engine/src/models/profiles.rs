@@ -236,6 +236,7 @@ mod tests {
 
     use super::*;
     use crate::models::{Answers, Catalogue, Store};
+    use crate::profile::choice::ChoiceWeights;
     use crate::profile::decision::{DecisionModel, DecisionWeights};
     use crate::{AnswerView, Options};
 
@@ -248,6 +249,7 @@ mod tests {
             demonstrations: Some(Demonstrations::Talk),
             decision: Some(DecisionModel { first: Some(weights), after: None }),
             tool_bias: Some(0.5),
+            choice: Some(ChoiceWeights { next: 0.5, change: 2.0, called: -2.0 }),
             ..Defaults::default()
         };
         profile
@@ -267,6 +269,7 @@ mod tests {
         let options = Options::for_model(&resolved);
         assert_eq!((options.answer_view, options.profile.as_deref()), (AnswerView::Quoted, Some("m")));
         assert_eq!(options.decision.and_then(|decision| decision.first).map(|first| first.live), Some(1.0));
+        assert_eq!((options.choice.next, options.choice.change, options.choice.called), (0.5, 2.0, -2.0));
         fs::write(&model, "GGUF, another one").unwrap();
         let other = store.resolve(&model.to_string_lossy()).unwrap();
         assert!(other.entry.is_none(), "another file of the same name has no profile");
@@ -283,6 +286,7 @@ mod tests {
         for (from, to, why) in [
             ("call = 0.5", "call = -1.0", "below 0"),
             ("tool_bias = 0.5", "tool_bias = 5.0", "tool_bias"),
+            ("change = 2.0", "change = -2.0", "choice of tools"),
             ("live = 1.0", "lives = 1.0", "lives"),
         ] {
             assert!(text.contains(from), "{text}");

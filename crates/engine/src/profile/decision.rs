@@ -82,6 +82,8 @@ pub struct Signals {
     pub tools: Vec<f64>,
     /// How likely the same tools are there where nothing was said.
     pub bias: Vec<f64>,
+    /// How likely they are behind the list that tells [`Signals::next`], where that is asked for.
+    pub named: Vec<f64>,
 }
 
 /// One of [`Signals`].

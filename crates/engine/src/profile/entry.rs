@@ -48,6 +48,7 @@ impl Options {
         options.untrained = entry.untrained_tokens.clone();
         options.marks.clone_from(&entry.marks);
         options.tool_bias = defaults.tool_bias.unwrap_or(options.tool_bias);
+        options.choice = defaults.choice.unwrap_or(options.choice);
         options.prior_weight = defaults.prior_weight.unwrap_or(options.prior_weight);
         let parallel = defaults.parallel.and_then(|n| NonZeroUsize::new(n as usize));
         options.parallel = parallel.or(options.parallel);

@@ -8,6 +8,7 @@ use toolgate_grammar::marks::KnownMark;
 use toolgate_infer::{Attention, Drafting, Forcing, Numerics, Placement, Untrained};
 
 use crate::model::tuning::Tuning;
+use crate::profile::choice::ChoiceWeights;
 use crate::profile::decision::DecisionModel;
 use crate::profile::policy::Thresholds;
 use crate::{Constraint, Reasoning};
@@ -49,6 +50,8 @@ pub struct Options {
     /// How much of a model's bias towards some tools is taken off when it chooses one: the share of the logarithm of
     /// the probability that each has with a request that says nothing. Default 0: none. Applies to a turn's first call.
     pub tool_bias: f64,
+    /// What else counts in the choice of a tool, as it was fitted for the model. Default: nothing.
+    pub choice: ChoiceWeights,
     /// How much the caller's prior of a tool counts ([`TurnRequest::prior`](crate::TurnRequest::prior)), in logarithms of probability.
     /// Default 0. Applies to a turn's first call.
     pub prior_weight: f64,
@@ -102,6 +105,7 @@ toolgate_chat::setters! { Options  {
     system: Option<SystemPrompt>,
     demonstrations: Demonstrations,
     tool_bias: f64,
+    choice: ChoiceWeights,
     prior_weight: f64,
     untrained: Untrained,
     parameters: Parameters,
@@ -181,6 +185,7 @@ impl Default for Options {
             system: None,
             demonstrations: Demonstrations::None,
             tool_bias: 0.0,
+            choice: ChoiceWeights::default(),
             prior_weight: 0.0,
             untrained: Untrained::default(),
             marks: Vec::new(),

@@ -23,6 +23,7 @@ use crate::Error;
 use crate::TurnRequest;
 use crate::model::pool::lock;
 use crate::model::recent::Recent;
+use crate::profile::choice::ToolSignals;
 use crate::profile::options::Options;
 use crate::turn::changes::{May, is_offered};
 use crate::turn::local::State;
@@ -92,6 +93,14 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(true)
     }
 
+    /// Asks what the choice among these tools weighs beside how likely each is, where it is weighed.
+    pub(crate) fn learn_of_tools(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<(), Error> {
+        if self.weighs(offered) {
+            self.of_tools = self.told_of_tools(state, offered)?;
+        }
+        Ok(())
+    }
+
     fn biases(&self) -> MutexGuard<'_, Biases> {
         lock(&self.engine.learned.biases)
     }
@@ -133,8 +142,9 @@ impl<B: Backend + Send> Making<'_, B> {
         self.ahead = state.session.tokens().len().saturating_sub(prompt);
         self.stats.ms.decode += started.elapsed().as_secs_f64() * 1e3;
         let may = may.weighed(offered, &weights);
-        let best = best(&self.engine.options, self.request, offered, &weights, &bias, may);
-        self.weighed = Some((weights, bias));
+        let told = ToolSignals { own: weights, bias, ..std::mem::take(&mut self.of_tools) };
+        let best = best(&self.engine.options, self.request, offered, &told, may);
+        self.weighed = Some(told);
         Ok((best, may))
     }
 
@@ -198,19 +208,18 @@ pub fn is_weighed(options: &Options, offered: &[ToolSpec]) -> bool {
     (options.tool_bias > 0.0 || options.prior_weight > 0.0) && (2..=MOST_TOOLS).contains(&offered.len())
 }
 
-/// The tool of most weight that may be called, less the bias towards it. The prior counts for a tool that looks. Of those that
-/// change something the model's own first choice stands beside these, and the prior can only speak against it.
+/// The tool of most weight that may be called, by what the profile weighs. The prior counts for a tool that looks. Of those that
+/// change something the one of most weight stands beside these, and the prior can only speak against it.
 pub fn best(
     options: &Options,
     request: &TurnRequest<'_>,
     offered: &[ToolSpec],
-    weights: &[f64],
-    bias: &[f64],
+    told: &ToolSignals,
     may: May,
 ) -> Option<ToolName> {
-    let unbiased = weights.iter().zip(bias).map(|(weight, bias)| weight - options.tool_bias * bias);
+    let weights = options.choice.weigh(told, options.tool_bias, request, offered);
     let prior = request.prior.iter().chain(std::iter::repeat(&0.0));
-    let weighed = offered.iter().zip(unbiased).zip(prior);
+    let weighed = offered.iter().zip(weights).zip(prior);
     let (look, change): (Vec<_>, Vec<_>) = weighed
         .filter(|((tool, _), _)| is_offered(&request.choice, tool) && may.call(tool))
         .partition(|((tool, _), _)| tool.effect == Effect::Reads);
@@ -358,7 +367,8 @@ mod tests {
             let tools = [tool("read", Effect::Reads), tool("other", effect)];
             let request = TurnRequest { prior: &prior, ..TurnRequest::new(&transcript, &tools, &sampling) };
             let options = Options { prior_weight: 100.0, ..Options::guided() };
-            let best = best(&options, &request, &tools, &[-0.1, -2.0], &[0.0, 0.0], May::ALL);
+            let told = ToolSignals { own: vec![-0.1, -2.0], ..ToolSignals::default() };
+            let best = best(&options, &request, &tools, &told, May::ALL);
             best.unwrap().to_string()
         };
         assert_eq!(chosen(Effect::Changes, [0.0, 1.0]), "read", "the model's own first choice stays");

@@ -33,12 +33,14 @@ pub struct List {
 }
 
 /// How likely a model finds each answer to a list.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
     /// The probability of the words that say yes.
     pub yes: f64,
     /// The probability of those that say no.
     pub no: f64,
+    /// The probability of each word that says yes, in their order. Words that begin with the same token share that of the token.
+    pub words: Vec<f64>,
 }
 
 /// What was told of lists.
@@ -56,7 +58,7 @@ impl Default for ToldLists {
 impl ToldLists {
     /// What was told of a list.
     pub fn get(&mut self, list: &List) -> Option<Told> {
-        self.0.find(|known| known == list).copied()
+        self.0.find(|known| known == list).cloned()
     }
 
     /// Notes what was told of it.
@@ -69,20 +71,35 @@ impl ToldLists {
 const LEAST_SAID: f64 = 0.1;
 /// What counts as no probability at all.
 const NONE: f64 = 1e-6;
+/// What a tool has at least that a list does not name: that its word begins like another's may be a chance of the vocabulary.
+const LEAST_NAMED: f64 = 1e-3;
 
 impl Told {
-    /// The probability of yes; 0 where the model would say neither, and so tells nothing.
-    pub fn p(self) -> f64 {
-        let said = self.yes + self.no;
-        if said < LEAST_SAID { 0.0 } else { self.yes / said }
+    /// Whether the model would say one of them, and so tells something.
+    fn tells(&self) -> bool {
+        self.yes + self.no >= LEAST_SAID
     }
 
-    /// The logarithm of the odds of yes; 0 where the model would say neither.
-    pub fn log_odds(self) -> f64 {
-        if self.yes + self.no < LEAST_SAID {
-            return 0.0;
+    /// The probability of yes; 0 where the model tells nothing.
+    pub fn p(&self) -> f64 {
+        if self.tells() { self.yes / (self.yes + self.no) } else { 0.0 }
+    }
+
+    /// The logarithm of the odds of yes; 0 where the model tells nothing.
+    pub fn log_odds(&self) -> f64 {
+        if self.tells() { ((self.yes + NONE) / (self.no + NONE)).ln() } else { 0.0 }
+    }
+
+    /// The logarithm of the probability of each of these tools, told by a list of them. Empty where the model tells nothing.
+    pub fn named(&self, list: &List, tools: &[ToolSpec]) -> Vec<f64> {
+        if !self.tells() {
+            return Vec::new();
         }
-        ((self.yes + NONE) / (self.no + NONE)).ln()
+        let share = |tool: &ToolSpec| {
+            let at = list.yes.iter().position(|word| word.trim_start() == tool.name.as_str());
+            at.and_then(|at| self.words.get(at)).copied().unwrap_or_default()
+        };
+        tools.iter().map(|tool| share(tool).max(LEAST_NAMED).ln()).collect()
     }
 }
 
@@ -442,13 +459,26 @@ mod tests {
         assert_eq!(words(&all), (" gate_state, open, sh".to_owned(), String::new()));
         assert_eq!(words(&held), (" gate_state, sh".to_owned(), " open".to_owned()));
         let mut told = ToldLists::default();
-        told.put(all.clone(), Told { yes: 1.0, no: 0.0 });
+        told.put(all.clone(), Told { yes: 1.0, ..Told::default() });
         assert!(told.get(&all).is_some() && told.get(&held).is_none(), "they ask the same in another way");
     }
 
     #[test]
+    fn a_list_names_each_tool_and_none_is_ruled_out_by_it() {
+        let tool = |name: &str| ToolSpec::new(name, "", json!({})).unwrap();
+        let (tools, other) = ([tool("open"), tool("shut")], [tool("shut"), tool("lock")]);
+        let list = List::next(&asked("Shut the gate"), &tools).unwrap();
+        let told = |words: [f64; 2], no| Told { yes: words.iter().sum(), no, words: words.to_vec() };
+        assert_eq!(told([0.2, 0.7], 0.1).named(&list, &tools), [0.2_f64.ln(), 0.7_f64.ln()]);
+        let least = LEAST_NAMED.ln();
+        assert_eq!(told([0.0, 0.7], 0.1).named(&list, &tools), [least, 0.7_f64.ln()]);
+        assert_eq!(told([0.2, 0.7], 0.1).named(&list, &other), [0.7_f64.ln(), least], "by their names");
+        assert_eq!(told([0.01, 0.02], 0.01).named(&list, &tools), [0.0; 0], "it would say something else");
+    }
+
+    #[test]
     fn a_model_that_says_neither_tells_nothing() {
-        let told = |yes, no| Told { yes, no };
+        let told = |yes, no| Told { yes, no, ..Told::default() };
         assert_eq!((told(0.0, 0.0).p(), told(0.04, 0.01).p()), (0.0, 0.0));
         assert!(told(0.8, 0.1).p() > 0.85 && told(0.1, 0.8).p() < 0.15);
         assert_eq!((told(0.0, 0.0).log_odds(), told(0.3, 0.3).log_odds()), (0.0, 0.0));

@@ -15,6 +15,7 @@ use toolgate_infer::{
 };
 
 use crate::constraint::automata::{FormKey, Side, Sides};
+use crate::profile::choice::ToolSignals;
 use crate::turn::driver::drive;
 use crate::turn::invented::Known;
 use crate::turn::local::{LocalEngine, State};
@@ -64,8 +65,10 @@ pub(crate) struct Making<'a, B> {
     pub(crate) names: Vec<Vec<TokenId>>,
     /// Whether the session has left the prompt that was evaluated last.
     pub(crate) moved: bool,
-    /// How likely each tool was behind the beginning of the call, and where nothing was said, where the choice was weighed.
-    pub(crate) weighed: Option<(Vec<f64>, Vec<f64>)>,
+    /// What the model tells of the tools beside how likely it begins their calls, where the choice is weighed.
+    pub(crate) of_tools: ToolSignals,
+    /// What the choice was made by, where it was weighed.
+    pub(crate) weighed: Option<ToolSignals>,
 }
 
 impl<'a, B: Backend + Send> Making<'a, B> {
@@ -97,6 +100,7 @@ impl<'a, B: Backend + Send> Making<'a, B> {
             ahead: 0,
             names: Vec::new(),
             moved: false,
+            of_tools: ToolSignals::default(),
             weighed: None,
         })
     }

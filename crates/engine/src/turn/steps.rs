@@ -69,6 +69,10 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
         making.demonstrations = making.demonstrations_for(decides);
         // What all calls begin with is evaluated with the prompt, where nothing else can take its place.
         let is_sure = !decides && !making.plan.may_think();
+        if is_sure {
+            // Asked later, what is evaluated with the prompt would be evaluated again.
+            making.learn_of_tools(state, offered)?;
+        }
         let opening = if is_sure { opening_of_all(&making.names).to_vec() } else { Vec::new() };
         making.prefill_ahead(state, &making.transcript(), offered, &opening)?;
         making.reason(state)
@@ -103,6 +107,7 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
         let written = making.demonstrations_for(false);
         let is_other = std::mem::replace(&mut making.demonstrations, written) != written;
         making.moved |= making.learn_bias(state, offered)?;
+        making.learn_of_tools(state, offered)?;
         if is_other {
             let behind = std::mem::take(&mut making.behind);
             let opening = if behind.is_empty() { opening_of_all(&making.names).to_vec() } else { Vec::new() };

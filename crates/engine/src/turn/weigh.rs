@@ -1,15 +1,16 @@
 //! What a model tells in front of a turn, beside how likely it opens a call: what it answers to lists of requests, and how likely it
 //! calls where nothing was said.
 //!
-//! Invariant: each is evaluated once for a request, or once for a set of tools, and only where the profile's decision weighs it.
+//! Invariant: each is evaluated once for a request, or once for a set of tools, and only where the profile weighs it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use toolgate_chat::{ToolSpec, Transcript};
 use toolgate_infer::{Backend, Rows, Session, Specials, TokenId, common_len, log_probabilities};
 
 use crate::model::pool::lock;
+use crate::profile::choice::ToolSignals;
 use crate::profile::decision::{Signal, Signals};
 use crate::profile::policy::Thresholds;
 use crate::prompt::disk_cache::Extent;
@@ -47,6 +48,23 @@ impl<B: Backend + Send> Making<'_, B> {
             // There is no list for what tells of the call itself, which comes later.
             signal => self.told(state, List::about(signal, request.transcript, offered, may_change)),
         })
+    }
+
+    /// What the model tells of tools beside how likely it begins their calls, as far as the choice weighs it. Where it was not known
+    /// before, the session has moved to another prompt.
+    pub(crate) fn told_of_tools(
+        &mut self,
+        state: &mut State<B>,
+        offered: &[ToolSpec],
+    ) -> Result<ToolSignals, Error> {
+        let (choice, mut told) = (self.engine.options.choice, ToolSignals::default());
+        if let Some(list) = choice.next_list(self.request.transcript, offered) {
+            told.named = self.answered(state, &list)?.named(&list, offered);
+        }
+        if let Some(list) = choice.change_list(self.request.transcript, offered) {
+            told.change = self.answered(state, &list)?.p();
+        }
+        Ok(told)
     }
 
     /// The logarithm of the odds of yes that a list tells; none where there is no list.
@@ -106,8 +124,12 @@ impl<B: Backend + Send> Making<'_, B> {
             (Signal::Asked, &mut signals.asked),
         ] {
             if asked.contains(&signal) {
-                let list = List::about(signal, request.transcript, offered, true);
-                *place = self.told(state, list)?.unwrap_or_default();
+                let Some(list) = List::about(signal, request.transcript, offered, true) else { continue };
+                let told = self.answered(state, &list)?;
+                *place = told.log_odds();
+                if signal == Signal::Next {
+                    signals.named = told.named(&list, offered);
+                }
             }
         }
         if let Some(list) = List::change(request.transcript).filter(|_| asked.contains(&Signal::Change)) {
@@ -119,11 +141,15 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let mut local = Local { making: self, state };
         local.begin(offered, true)?;
-        signals.call = log_odds(local.decide(offered, 0.0)?.p_call);
+        let p_call = local.decide(offered, 0.0)?.p_call;
+        if asked.contains(&Signal::Call) {
+            signals.call = log_odds(p_call);
+        }
         if weighs {
             local.begin_call(offered)?;
             local.choose(offered, May::ALL)?;
-            (signals.tools, signals.bias) = local.making.weighed.take().unwrap_or_default();
+            let told = local.making.weighed.take().unwrap_or_default();
+            (signals.tools, signals.bias) = (told.own, told.bias);
         }
         Ok(signals)
     }
@@ -190,7 +216,7 @@ impl<B: Backend + Send> LocalEngine<B> {
         }
         session.set_prompt(&prompt, RESERVE, cancel, &mut |_| ())?;
         let told = shares(session, list)?;
-        lock(&self.learned.lists).put(list.clone(), told);
+        lock(&self.learned.lists).put(list.clone(), told.clone());
         Ok(told)
     }
 
@@ -226,9 +252,9 @@ fn shares<B: Backend>(session: &mut Session<B>, list: &List) -> Result<Told, Err
     let tokens = |words: &[String]| -> Result<Vec<Vec<TokenId>>, Error> {
         words.iter().map(|word| Ok(session.backend().tokenize(word, Specials::Plain)?)).collect()
     };
-    let (yes, no, barred) = (tokens(&list.yes)?, tokens(&list.no)?, tokens(&list.barred)?);
+    let (words, no, barred) = (tokens(&list.yes)?, tokens(&list.no)?, tokens(&list.barred)?);
     // Where all begin alike, they part behind that.
-    let mut all = yes.iter().chain(&no).chain(&barred);
+    let mut all = words.iter().chain(&no).chain(&barred);
     let shared = all.next().cloned().unwrap_or_default();
     let same = all.fold(shared.len(), |same, other| same.min(common_len(&shared, other)));
     if let Some(shared) = shared.get(..same).filter(|shared| !shared.is_empty()) {
@@ -237,14 +263,19 @@ fn shares<B: Backend>(session: &mut Session<B>, list: &List) -> Result<Told, Err
     let part = |words: &[Vec<TokenId>]| -> BTreeSet<TokenId> {
         words.iter().filter_map(|word| word.get(same).copied()).collect()
     };
-    let (mut yes, mut no) = (part(&yes), part(&no));
+    let (mut yes, mut no) = (part(&words), part(&no));
     // A word that begins like one that says no tells nothing.
     yes.retain(|token| !no.contains(token));
     no.extend(part(&barred).difference(&yes));
-    let logits = session.logits()?;
-    let sum = |tokens: BTreeSet<TokenId>| -> f64 {
-        let tokens: Vec<TokenId> = tokens.into_iter().collect();
-        log_probabilities(logits, &tokens).into_iter().map(f64::exp).sum()
+    let asked: Vec<TokenId> = yes.iter().chain(&no).copied().collect();
+    let told = log_probabilities(session.logits()?, &asked).into_iter().map(f64::exp);
+    let told: BTreeMap<TokenId, f64> = asked.iter().copied().zip(told).collect();
+    let of = |token: &TokenId| told.get(token).copied().unwrap_or_default();
+    let of_word = |word: &Vec<TokenId>| {
+        let Some(token) = word.get(same).filter(|token| yes.contains(token)) else { return 0.0 };
+        let alike = words.iter().filter(|other| other.get(same) == Some(token)).count();
+        of(token) / alike.max(1) as f64
     };
-    Ok(Told { yes: sum(yes), no: sum(no) })
+    let words = words.iter().map(of_word).collect();
+    Ok(Told { yes: yes.iter().map(of).sum(), no: no.iter().map(of).sum(), words })
 }

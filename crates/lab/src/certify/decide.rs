@@ -12,7 +12,7 @@ use toolgate_engine::{DecisionModel, DecisionWeights, LocalEngine, Signal};
 use toolgate_llama::LlamaBackend;
 
 use super::demonstrations::demonstrations;
-use super::tools::{choice, trained};
+use super::tools::{choice, is_choice, trained};
 use super::{Bin, DECIDING, Decision, Feature, Measured, Report, share};
 use crate::decision::{Case, Data, Number, Split, Start, State, Wanted, Weights, area, ask_all, right, row};
 use crate::host::Host;
@@ -44,8 +44,11 @@ const EVEN: f64 = 0.5;
 /// No threshold for changes lies beyond these.
 const LEAST_CHANGING: f64 = 0.2;
 const MOST_CHANGING: f64 = 0.9;
-/// How many cases weigh as much as what other models have.
+/// How many cases weigh as much as the weights that other models have.
 const FIRMLY: f64 = 24.0;
+/// The same of the bias. How readily models call is their own: held as firmly as the weights, the bias made fewer of other requests right
+/// (docs/measurements/decision.md).
+const BIAS_FIRMLY: f64 = 2.0;
 /// Requests of a set of tools that are asked one after the other: the prompt of its tools is read once for them.
 const TOGETHER: usize = 8;
 /// Requests of a set that lie so far apart follow each other.
@@ -153,10 +156,11 @@ fn ask<'d, H: Host>(
     known
 }
 
-/// What is asked of a request: behind a result no more than what a decision there can weigh.
+/// What is asked of a request: behind a result no more than what a decision there and a choice of tools can weigh.
 fn asked_of(wanted: &Wanted) -> &'static [Signal] {
     match wanted.state {
         State::First => &Signal::ALL,
+        _ if is_choice(wanted) => &[Signal::Next, Signal::Asked, Signal::Change, Signal::Tools],
         _ => &[Signal::Next, Signal::Asked, Signal::Change],
     }
 }
@@ -195,7 +199,8 @@ fn weights(cases: &[&Case<'_>], numbers: &[Number], start: DecisionWeights) -> O
         let rows: Vec<(Vec<f64>, bool)> = cases.iter().map(|case| row(case, &numbers)).collect();
         let held: Vec<f64> =
             numbers.iter().filter_map(|number| weight_of(*number, &mut from).copied()).collect();
-        let held = Start { bias: start.bias, weights: &held, firmly: FIRMLY };
+        let held =
+            Start { bias: start.bias, weights: &held, bias_firmly: BIAS_FIRMLY, weights_firmly: FIRMLY };
         let (bias, found) = Weights::fit_from(&rows, held)?.plain();
         let wrong = numbers.iter().zip(&found).position(|(number, weight)| is_wrong(*number, *weight));
         if let Some(wrong) = wrong {
@@ -282,7 +287,7 @@ fn changing(known: &[Case<'_>]) -> f64 {
     };
     let cases: Vec<_> = known.iter().filter(|case| !case.wanted.is_impossible()).map(told).collect();
     // A model that tells it well is the start.
-    let start = Start { bias: 0.0, weights: &[1.0], firmly: FIRMLY };
+    let start = Start { bias: 0.0, weights: &[1.0], bias_firmly: FIRMLY, weights_firmly: FIRMLY };
     let Some((bias, weight)) = Weights::fit_from(&cases, start).map(|fitted| fitted.plain()) else {
         return EVEN;
     };

@@ -10,7 +10,7 @@ use toolgate_infer::Untrained;
 use toolgate_llama::LlamaBackend;
 
 use super::decide::{in_order, told_by_calls};
-use super::tools::{Choice, LEAST, options, share_of_bias};
+use super::tools::{Choice, Choosing, LEAST, options};
 use super::{CHOOSING, DemonstrationsTried, Measured, Report, share};
 use crate::decision::{Case, Data, State, Wanted, ask_all};
 use crate::host::Host;
@@ -67,8 +67,8 @@ fn tried(name: &str, cases: &[Case<'_>], data: &Data) -> DemonstrationsTried {
         .map(|p| p.max(LEAST).ln())
         .sum();
     let calls: Vec<&Case<'_>> = cases.iter().copied().filter(|case| case.wanted.call).collect();
-    let share_of_bias = share_of_bias(&calls, data);
-    let choices: Vec<Choice<'_>> = calls.iter().map(|case| Choice::of(case, share_of_bias, data)).collect();
+    let choosing = Choosing::fit_to_bias(&calls, data);
+    let choices: Vec<Choice<'_>> = calls.iter().map(|case| Choice::of(case, choosing, data)).collect();
     let tools: f64 = choices.iter().map(|choice| choice.likelihood).sum();
     DemonstrationsTried {
         name: name.to_owned(),

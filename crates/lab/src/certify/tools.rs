@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use toolgate_chat::{Demonstrations, ToolSpec};
 use toolgate_engine::models::Profile;
-use toolgate_engine::stages::share_of;
-use toolgate_engine::{LocalEngine, Options, Signal};
+use toolgate_engine::stages::{ToolSignals, share_of};
+use toolgate_engine::{ChoiceWeights, LocalEngine, Options, Sampling, Signal, TurnRequest};
 use toolgate_infer::Untrained;
 use toolgate_llama::LlamaBackend;
 
@@ -19,6 +19,14 @@ pub(super) const LEAST: f64 = 0.05;
 const MARKED: usize = 8;
 /// The shares of the bias towards tools that may be taken off.
 const SHARES: [f64; 4] = [0.0, 0.4, 0.7, 1.0];
+/// The weights that the list "which function is next" may have in the choice.
+const NEXT: [f64; 3] = [0.0, 0.5, 1.0];
+/// The weights that a request for a change may have.
+const CHANGE: [f64; 3] = [0.0, 1.0, 2.0];
+/// The weights that a call which was made may have. Nearly all runs of the data go on with another tool, and users' runs less often so.
+const CALLED: [f64; 3] = [0.0, -1.0, -2.0];
+/// What a weight has to add to the logarithm of the likelihood of all requests, or it is left out (Akaike 1974).
+const WORTH: f64 = 1.0;
 /// The share of right tools from which on a model is offered what small ones misuse.
 const SURE: f64 = 0.95;
 
@@ -70,8 +78,48 @@ pub(super) fn trained<H: Host>(
     Ok((letters, other))
 }
 
-fn is_choice(wanted: &Wanted) -> bool {
-    wanted.call && wanted.state == State::First
+/// Whether it tells something of the choice between tools: a call is wanted, of a tool that may be known. Behind a failure it is the same
+/// tool, with few exceptions.
+pub(super) fn is_choice(wanted: &Wanted) -> bool {
+    wanted.call && wanted.state != State::AfterFailure
+}
+
+/// How tools are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Choosing {
+    /// The share of the bias that is taken off.
+    bias: f64,
+    weights: ChoiceWeights,
+}
+
+impl Choosing {
+    /// The one that makes the right tools of these requests likeliest. How many are right moves by chance with so few requests.
+    pub(super) fn fit(asked: &[&Case<'_>], data: &Data) -> Self {
+        let worth = |choosing: Self| -> f64 {
+            let ChoiceWeights { next, change, called } = choosing.weights;
+            let weighed = [next, change, called].into_iter().filter(|weight| *weight != 0.0).count();
+            let of = |case: &&Case<'_>| Choice::of(case, choosing, data).likelihood;
+            asked.iter().map(of).sum::<f64>() - WORTH * weighed as f64
+        };
+        let grid = SHARES.into_iter().flat_map(|bias| {
+            NEXT.into_iter().flat_map(move |next| {
+                CHANGE.into_iter().flat_map(move |change| {
+                    let weights = move |called| ChoiceWeights { next, change, called };
+                    CALLED.into_iter().map(move |called| Self { bias, weights: weights(called) })
+                })
+            })
+        });
+        let known = grid.map(|choosing| (worth(choosing), choosing));
+        known.reduce(|best, other| if other.0 > best.0 { other } else { best }).unwrap_or_default().1
+    }
+
+    /// The same where nothing but the tools' own likelihoods was asked.
+    pub(super) fn fit_to_bias(asked: &[&Case<'_>], data: &Data) -> Self {
+        let of = |bias| Self { bias, ..Self::default() };
+        let worth =
+            |bias: f64| -> f64 { asked.iter().map(|case| Choice::of(case, of(bias), data).likelihood).sum() };
+        of(SHARES.into_iter().fold(0.0, |best, bias| if worth(bias) > worth(best) { bias } else { best }))
+    }
 }
 
 /// What a model makes of a request for a call.
@@ -85,11 +133,18 @@ pub(super) struct Choice<'t> {
 }
 
 impl<'t> Choice<'t> {
-    /// Of a request, where this share of the bias is taken off.
-    pub(super) fn of(case: &Case<'_>, share_of_bias: f64, data: &'t Data) -> Self {
+    /// Of a request, where tools are chosen so.
+    pub(super) fn of(case: &Case<'_>, choosing: Choosing, data: &'t Data) -> Self {
         let (signals, tools) = (&case.signals, data.tools(&case.wanted.set));
-        let weights: Vec<f64> =
-            signals.tools.iter().zip(&signals.bias).map(|(own, bias)| own - share_of_bias * bias).collect();
+        let (transcript, sampling) = (case.wanted.transcript(), Sampling::default());
+        let told = ToolSignals {
+            own: signals.tools.clone(),
+            bias: signals.bias.clone(),
+            named: signals.named.clone(),
+            change: signals.change,
+        };
+        let request = TurnRequest::new(&transcript, tools, &sampling);
+        let weights = choosing.weights.weigh(&told, choosing.bias, &request, tools);
         let tool = likeliest(&weights, tools);
         let is_right = tool.is_some_and(|tool| case.wanted.is_right(tool));
         Self { tool, is_right, likelihood: likelihood(&weights, tools, case.wanted) }
@@ -118,15 +173,7 @@ fn likeliest<'t>(weights: &[f64], tools: &'t [ToolSpec]) -> Option<&'t str> {
     best.map(|(_, tool)| tool.name.as_str())
 }
 
-/// How much of the bias is taken off: the share that makes the right tools of these requests likeliest. How many are right moves by chance
-/// with so few requests.
-pub(super) fn share_of_bias(asked: &[&Case<'_>], data: &Data) -> f64 {
-    let worth =
-        |share: f64| -> f64 { asked.iter().map(|case| Choice::of(case, share, data).likelihood).sum() };
-    SHARES.into_iter().fold(0.0, |best, share| if worth(share) > worth(best) { share } else { best })
-}
-
-/// How much of the bias towards tools is taken off, and which tools are taken for others.
+/// What the choice of tools weighs, and which tools are taken for others.
 pub(super) fn choice<H: Host>(
     measured: &Measured<'_, H>,
     known: &[Case<'_>],
@@ -134,12 +181,14 @@ pub(super) fn choice<H: Host>(
     profile: &mut Profile,
 ) {
     let asked: Vec<_> = known.iter().filter(|case| is_choice(case.wanted)).collect();
-    let share_of_bias = share_of_bias(&asked, &measured.data);
-    profile.defaults.tool_bias = Some(share_of_bias);
+    let choosing = Choosing::fit(&asked, &measured.data);
+    profile.defaults.tool_bias = Some(choosing.bias);
+    profile.defaults.choice = Some(choosing.weights).filter(|weights| *weights != ChoiceWeights::default());
     let mut right = 0;
     let mut confusions: BTreeMap<(String, String), usize> = BTreeMap::new();
-    for case in &asked {
-        let choice = Choice::of(case, share_of_bias, &measured.data);
+    let first: Vec<_> = asked.into_iter().filter(|case| case.wanted.state == State::First).collect();
+    for case in &first {
+        let choice = Choice::of(case, choosing, &measured.data);
         right += usize::from(choice.is_right);
         if let Some(tool) = choice.tool.filter(|_| !choice.is_right) {
             let pair = (case.wanted.tool.clone().unwrap_or_default(), tool.to_owned());
@@ -147,8 +196,8 @@ pub(super) fn choice<H: Host>(
         }
     }
     let tools = &mut report.tools;
-    tools.asked = asked.len();
-    tools.accuracy = share(right, asked.len());
+    tools.asked = first.len();
+    tools.accuracy = share(right, first.len());
     tools.confusions =
         confusions.into_iter().map(|((wanted, chosen), n)| Confusion { wanted, chosen, n }).collect();
     tools.confusions.sort_by_key(|confusion| std::cmp::Reverse(confusion.n));
@@ -171,9 +220,38 @@ mod tests {
     }
 
     #[test]
+    fn what_tells_the_right_tool_is_weighed_and_what_tells_nothing_is_left_out() -> anyhow::Result<()> {
+        let data = Data::read()?;
+        // A model that repeats the tool that it called last, and otherwise does not know which one is wanted.
+        let told = |wanted| {
+            let mut case = Case { wanted, signals: toolgate_engine::Signals::default(), overlap: 0.0 };
+            let tools = data.tools(&wanted.set);
+            let run = wanted.transcript();
+            let last = run.calls_of_run().last().map(|(call, _)| call.name.clone());
+            let each = |of: &dyn Fn(&str) -> f64| tools.iter().map(|tool| of(tool.name.as_str())).collect();
+            case.signals.tools = each(&|name| if last.as_deref() == Some(name) { 0.0 } else { -1.5 });
+            case.signals.bias = each(&|_| -1.0);
+            case.signals.named = each(&|name| if wanted.is_right(name) { -0.5 } else { -3.0 });
+            case.signals.change = 0.5;
+            case
+        };
+        let known: Vec<Case<'_>> =
+            data.requests.iter().filter(|wanted| is_choice(wanted)).map(told).collect();
+        let asked: Vec<&Case<'_>> = known.iter().collect();
+        let choosing = Choosing::fit(&asked, &data);
+        assert!(choosing.weights.next > 0.0 && choosing.weights.called < 0.0, "{choosing:?}");
+        assert_eq!((choosing.bias, choosing.weights.change), (0.0, 0.0), "they tell nothing: {choosing:?}");
+        let right = |choosing| asked.iter().filter(|case| Choice::of(case, choosing, &data).is_right).count();
+        assert!(right(choosing) > right(Choosing::default()) + 20);
+        assert_eq!(Choosing::fit(&[], &data), Choosing::default());
+        Ok(())
+    }
+
+    #[test]
     fn the_likelihood_is_that_of_all_right_tools_and_has_a_bottom() -> anyhow::Result<()> {
         let data = Data::read()?;
-        let is_one = |wanted: &&Wanted| is_choice(wanted) && wanted.tool.as_deref() == Some("read_file");
+        let is_one =
+            |wanted: &&Wanted| wanted.state == State::First && wanted.tool.as_deref() == Some("read_file");
         let wanted = data.requests.iter().find(is_one).ok_or_else(|| anyhow::anyhow!("no such request"))?;
         let tools = data.tools(&wanted.set);
         let of = |own: f64| {

@@ -18,12 +18,13 @@ pub(crate) struct Weights {
     spreads: Vec<f64>,
 }
 
-/// What a fit is held to: a bias and weights of the numbers as they are, as firmly as by so many cases.
+/// What a fit is held to: a bias and weights of the numbers as they are, each as firmly as by so many cases.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start<'s> {
     pub(crate) bias: f64,
     pub(crate) weights: &'s [f64],
-    pub(crate) firmly: f64,
+    pub(crate) bias_firmly: f64,
+    pub(crate) weights_firmly: f64,
 }
 
 impl Weights {
@@ -57,8 +58,8 @@ impl Weights {
             .enumerate()
             .map(|(at, spread)| start.and_then(|start| start.weights.get(at)).unwrap_or(&0.0) * spread)
             .collect();
-        let (first, firmly) = start.map_or((0.0, HELD), |start| (start.bias, start.firmly));
-        let firmly_bias = start.map_or(0.0, |start| start.firmly);
+        let (first, firmly) = start.map_or((0.0, HELD), |start| (start.bias, start.weights_firmly));
+        let firmly_bias = start.map_or(0.0, |start| start.bias_firmly);
         let mut found = Self { bias: first, weights: to.clone(), means, spreads };
         for _ in 0..STEPS {
             let (mut gradient, mut curvature) = (vec![0.0; width + 1], vec![vec![0.0; width + 1]; width + 1]);
@@ -214,12 +215,15 @@ mod tests {
         let flat = Weights::fit(&[(vec![4.0], true), (vec![4.0], false), (vec![4.0], false)]).unwrap();
         assert!((flat.probability(&[4.0]) - 1.0 / 3.0).abs() < 1e-6, "{flat:?}");
         let few = [(vec![1.0], true), (vec![3.0], false), (vec![-1.0], false)];
-        let start = Start { bias: -1.0, weights: &[2.0], firmly: 400.0 };
+        let start = Start { bias: -1.0, weights: &[2.0], bias_firmly: 400.0, weights_firmly: 400.0 };
         let (bias, plain) = Weights::fit_from(&few, start).unwrap().plain();
         assert!(
             (plain[0] - 2.0).abs() < 0.5 && (bias + 1.0).abs() < 0.5,
             "three cases say little: {bias} {plain:?}"
         );
+        let loose = Start { bias_firmly: 0.1, ..start };
+        let (bias, plain) = Weights::fit_from(&few, loose).unwrap().plain();
+        assert!((plain[0] - 2.0).abs() < 0.5 && bias < -1.5, "but of the bias alone: {bias} {plain:?}");
         assert_eq!(right(&[(0.5, true), (0.4, true), (0.1, false), (0.9, true)]), 0.75);
         assert_eq!(area(&[(0.5, true)]), None);
         assert_eq!(area(&[(0.5, true), (0.5, false)]).unwrap().area, 0.5);

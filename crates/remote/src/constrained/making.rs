@@ -8,8 +8,8 @@ use toolgate_chat::{
     TurnGrammar,
 };
 use toolgate_engine::stages::{
-    List, MOST_BLANKS, May, OpenedBy, ReasoningPlan, ScoredModel, Sides, Thought, Told, Until, View,
-    WatchedAnswer, best, empty, is_to_ask, is_weighed, lock, log_odds, mean, openings_of, weights,
+    List, MOST_BLANKS, May, OpenedBy, ReasoningPlan, ScoredModel, Sides, Thought, Told, ToolSignals, Until,
+    View, WatchedAnswer, best, empty, is_to_ask, is_weighed, lock, log_odds, mean, openings_of, weights,
 };
 use toolgate_engine::{self as engine, Cancel, Penalties, Signal, Thresholds, Turn, TurnEvent, TurnRequest};
 use toolgate_grammar::{Expr, Grammar, Limits, TokenId};
@@ -177,9 +177,10 @@ impl ScoredModel for Making<'_> {
                 bias
             }
         };
-        let weights = self.weigh(server, &here, &openings)?;
-        let may = may.weighed(offered, &weights);
-        Ok((best(self.options, self.request, offered, &weights, &bias, may), may))
+        let own = self.weigh(server, &here, &openings)?;
+        let may = may.weighed(offered, &own);
+        let told = ToolSignals { own, bias, ..self.told_of_tools(offered)? };
+        Ok((best(self.options, self.request, offered, &told, may), may))
     }
 
     fn call(&mut self, side: &Grammar) -> Result<(Written, ParsedTurn), Error> {
@@ -282,23 +283,39 @@ impl Making<'_> {
             let token = token.trim();
             !token.is_empty() && words.iter().any(|word| word.trim().starts_with(token))
         };
-        let mut told = Told { yes: 0.0, no: 0.0 };
+        let mut told = Told { words: vec![0.0; list.yes.len()], ..Told::default() };
         for (token, p) in &tokens {
             if begins(token, &list.no) {
                 told.no += p.exp();
             } else if begins(token, &list.yes) {
                 told.yes += p.exp();
+                let begun = |word: &String| word.trim().starts_with(token.trim());
+                let alike = list.yes.iter().filter(|word| begun(word)).count().max(1) as f64;
+                let shares = told.words.iter_mut().zip(&list.yes).filter(|(_, word)| begun(word));
+                shares.for_each(|(share, _)| *share += p.exp() / alike);
             } else if begins(token, &list.barred) {
                 told.no += p.exp();
             }
         }
-        lock(&self.learned.lists).put(list.clone(), told);
+        lock(&self.learned.lists).put(list.clone(), told.clone());
+        Ok(told)
+    }
+
+    /// What the model tells of tools beside how likely it begins their calls, as far as the choice weighs it.
+    fn told_of_tools(&mut self, offered: &[ToolSpec]) -> Result<ToolSignals, Error> {
+        let (choice, mut told) = (self.options.choice, ToolSignals::default());
+        if let Some(list) = choice.next_list(self.request.transcript, offered) {
+            told.named = self.told(&list)?.named(&list, offered);
+        }
+        if let Some(list) = choice.change_list(self.request.transcript, offered) {
+            told.change = self.told(&list)?.p();
+        }
         Ok(told)
     }
 
     /// The logarithm of the odds of yes that a list tells; none where there is no list.
     fn odds(&mut self, list: Option<List>) -> Result<Option<f64>, Error> {
-        list.map(|list| self.told(&list).map(Told::log_odds)).transpose()
+        list.map(|list| self.told(&list).map(|told| told.log_odds())).transpose()
     }
 
     /// How likely a call of these tools is where nothing was said, as the logarithm of its odds.
