@@ -22,7 +22,7 @@ const SHARES: [f64; 4] = [0.0, 0.4, 0.7, 1.0];
 /// The weights that the list "which function is next" may have in the choice.
 const NEXT: [f64; 3] = [0.0, 0.5, 1.0];
 /// The weights that a request for a change may have.
-const CHANGE: [f64; 3] = [0.0, 1.0, 2.0];
+const CHANGE: [f64; 2] = [0.0, 1.0];
 /// The weights that a call which was made may have. Nearly all runs of the data go on with another tool, and users' runs less often so.
 const CALLED: [f64; 3] = [0.0, -1.0, -2.0];
 /// What a weight has to add to the logarithm of the likelihood of all requests, or it is left out (Akaike 1974).
