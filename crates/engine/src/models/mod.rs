@@ -6,6 +6,7 @@
 
 mod cache;
 mod catalogue;
+mod defaults;
 mod digest;
 mod error;
 #[cfg(feature = "pull")]
@@ -21,7 +22,8 @@ mod tests;
 mod wheels;
 
 pub use cache::{CACHE_VARIABLE, CATALOGUE_VARIABLE, Presence, ResolvedModel, Store, digest_of, resolve};
-pub use catalogue::{Answers, CallThresholds, Catalogue, Defaults, Entry, HubFile, Replacement, Wheel};
+pub use catalogue::{Catalogue, Entry, HubFile, Replacement, Wheel};
+pub use defaults::{Answers, CallThresholds, Defaults};
 pub use digest::Sha256Digest;
 pub(crate) use digest::fingerprint;
 pub use error::{Error, Kind};

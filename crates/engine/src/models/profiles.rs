@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use toolgate_infer::Untrained;
 
 use super::cache::digest_of;
-use super::catalogue::{Defaults, Entry};
+use super::catalogue::Entry;
+use super::defaults::Defaults;
 use super::digest::{Sha256Digest, pieces};
 use super::error::{Error, Kind};
 

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use toolgate_chat::{Effect, ToolSpec, Transcript};
 
 use crate::TurnRequest;
+use crate::profile::decision::is_zero;
 use crate::profile::policy::Reached;
-use crate::turn::lists::List;
+use crate::turn::lists::{List, Told};
 use crate::turn::weigh::log_odds;
 
 /// What is added to the logarithm of a tool's probability in the choice of the tool that a call is of. It counts where the choice is
@@ -18,7 +19,7 @@ use crate::turn::weigh::log_odds;
 /// ```
 /// use toolgate_engine::ChoiceWeights;
 ///
-/// // A tool that the model names behind a list of other requests is likelier, and one that was called already less likely.
+/// // What the model names behind a list is likelier. What was called already is less likely.
 /// let choice = ChoiceWeights { next: 0.5, called: -1.0, ..ChoiceWeights::default() };
 /// assert_eq!(choice.change, 0.0, "whether a change is asked for has no part in it");
 /// ```
@@ -35,10 +36,6 @@ pub struct ChoiceWeights {
     /// For a tool that the run called already, where none of its last calls failed.
     #[serde(skip_serializing_if = "is_zero")]
     pub called: f64,
-}
-
-fn is_zero(weight: &f64) -> bool {
-    *weight == 0.0
 }
 
 /// The odds that a change is asked for count up to this, as a logarithm: they are no surer than that.
@@ -64,18 +61,25 @@ impl ChoiceWeights {
         [next, change, called].into_iter().all(f64::is_finite) && next >= 0.0 && change >= 0.0
     }
 
-    /// The list that tells [`ToolSignals::named`], where it counts. Tools that may not be called are in it, too, as in the fit.
+    /// What a model tells of tools beside how likely it begins their calls, as far as it counts. `told` asks it a list. Tools that may not
+    /// be called are in the list of the next ones, too, as in the fit. That a change is asked for tells nothing where all tools are of one
+    /// kind.
     #[doc(hidden)]
-    pub fn next_list(self, transcript: &Transcript, offered: &[ToolSpec]) -> Option<List> {
-        List::next(transcript, offered).filter(|_| self.next != 0.0)
-    }
-
-    /// The list that tells [`ToolSignals::change`], where it counts: it does not among tools that are all of one kind.
-    #[doc(hidden)]
-    pub fn change_list(self, transcript: &Transcript, offered: &[ToolSpec]) -> Option<List> {
-        let first = offered.first()?.effect;
-        let differ = offered.iter().any(|tool| tool.effect != first);
-        List::change(transcript).filter(|_| self.change != 0.0 && differ)
+    pub fn ask<E>(
+        self,
+        transcript: &Transcript,
+        offered: &[ToolSpec],
+        mut told: impl FnMut(&List) -> Result<Told, E>,
+    ) -> Result<ToolSignals, E> {
+        let mut signals = ToolSignals::default();
+        if let Some(list) = List::next(transcript, offered).filter(|_| self.next != 0.0) {
+            signals.named = told(&list)?.named(&list, offered);
+        }
+        let differ = offered.windows(2).any(|pair| matches!(pair, [a, b] if a.effect != b.effect));
+        if let Some(list) = List::change(transcript).filter(|_| self.change != 0.0 && differ) {
+            signals.change = told(&list)?.p();
+        }
+        Ok(signals)
     }
 
     /// What each tool weighs, where this share of the bias is taken off.

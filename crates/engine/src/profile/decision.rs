@@ -57,7 +57,7 @@ pub struct DecisionWeights {
     pub changed: f64,
 }
 
-fn is_zero(weight: &f64) -> bool {
+pub(super) fn is_zero(weight: &f64) -> bool {
     *weight == 0.0
 }
 

@@ -57,14 +57,8 @@ impl<B: Backend + Send> Making<'_, B> {
         state: &mut State<B>,
         offered: &[ToolSpec],
     ) -> Result<ToolSignals, Error> {
-        let (choice, mut told) = (self.engine.options.choice, ToolSignals::default());
-        if let Some(list) = choice.next_list(self.request.transcript, offered) {
-            told.named = self.answered(state, &list)?.named(&list, offered);
-        }
-        if let Some(list) = choice.change_list(self.request.transcript, offered) {
-            told.change = self.answered(state, &list)?.p();
-        }
-        Ok(told)
+        let (choice, transcript) = (self.engine.options.choice, self.request.transcript);
+        choice.ask(transcript, offered, |list| self.answered(state, list))
     }
 
     /// The logarithm of the odds of yes that a list tells; none where there is no list.

@@ -95,30 +95,34 @@ pub(super) struct Choosing {
 impl Choosing {
     /// The one that makes the right tools of these requests likeliest. How many are right moves by chance with so few requests.
     pub(super) fn fit(asked: &[&Case<'_>], data: &Data) -> Self {
-        let worth = |choosing: Self| -> f64 {
-            let ChoiceWeights { next, change, called } = choosing.weights;
-            let weighed = [next, change, called].into_iter().filter(|weight| *weight != 0.0).count();
-            let of = |case: &&Case<'_>| Choice::of(case, choosing, data).likelihood;
-            asked.iter().map(of).sum::<f64>() - WORTH * weighed as f64
-        };
-        let grid = SHARES.into_iter().flat_map(|bias| {
-            NEXT.into_iter().flat_map(move |next| {
-                CHANGE.into_iter().flat_map(move |change| {
-                    let weights = move |called| ChoiceWeights { next, change, called };
-                    CALLED.into_iter().map(move |called| Self { bias, weights: weights(called) })
-                })
-            })
-        });
-        let known = grid.map(|choosing| (worth(choosing), choosing));
-        known.reduce(|best, other| if other.0 > best.0 { other } else { best }).unwrap_or_default().1
+        let mut ways = Vec::new();
+        for bias in SHARES {
+            for next in NEXT {
+                for change in CHANGE {
+                    ways.extend(
+                        CALLED.map(|called| Self { bias, weights: ChoiceWeights { next, change, called } }),
+                    );
+                }
+            }
+        }
+        Self::likeliest(ways, asked, data)
     }
 
     /// The same where nothing but the tools' own likelihoods was asked.
     pub(super) fn fit_to_bias(asked: &[&Case<'_>], data: &Data) -> Self {
-        let of = |bias| Self { bias, ..Self::default() };
-        let worth =
-            |bias: f64| -> f64 { asked.iter().map(|case| Choice::of(case, of(bias), data).likelihood).sum() };
-        of(SHARES.into_iter().fold(0.0, |best, bias| if worth(bias) > worth(best) { bias } else { best }))
+        Self::likeliest(SHARES.map(|bias| Self { bias, ..Self::default() }), asked, data)
+    }
+
+    /// Of these ways, the first of those that make the right tools likeliest.
+    fn likeliest(ways: impl IntoIterator<Item = Self>, asked: &[&Case<'_>], data: &Data) -> Self {
+        let worth = |way: Self| -> f64 {
+            let ChoiceWeights { next, change, called } = way.weights;
+            let weighed = [next, change, called].into_iter().filter(|weight| *weight != 0.0).count();
+            let of = |case: &&Case<'_>| Choice::of(case, way, data).likelihood;
+            asked.iter().map(of).sum::<f64>() - WORTH * weighed as f64
+        };
+        let known = ways.into_iter().map(|way| (worth(way), way));
+        known.reduce(|best, other| if other.0 > best.0 { other } else { best }).unwrap_or_default().1
     }
 }
 

@@ -3,6 +3,8 @@
 //! Invariant: what the model has written of a turn stands behind its prompt in every later request of the turn, until a step gives
 //! it up.
 
+use std::slice;
+
 use toolgate_chat::{
     Demonstrations, Opened, ParsedTurn, Prompt, PromptOptions, TextPlace, ToolName, ToolSpec, Transcript,
     TurnGrammar,
@@ -179,7 +181,9 @@ impl ScoredModel for Making<'_> {
         };
         let own = self.weigh(server, &here, &openings)?;
         let may = may.weighed(offered, &own);
-        let told = ToolSignals { own, bias, ..self.told_of_tools(offered)? };
+        let (choice, transcript) = (self.options.choice, self.request.transcript);
+        let told = choice.ask(transcript, offered, |list| self.told(list))?;
+        let told = ToolSignals { own, bias, ..told };
         Ok((best(self.options, self.request, offered, &told, may), may))
     }
 
@@ -289,7 +293,7 @@ impl Making<'_> {
                 told.no += p.exp();
             } else if begins(token, &list.yes) {
                 told.yes += p.exp();
-                let begun = |word: &String| word.trim().starts_with(token.trim());
+                let begun = |word: &String| begins(token, slice::from_ref(word));
                 let alike = list.yes.iter().filter(|word| begun(word)).count().max(1) as f64;
                 let shares = told.words.iter_mut().zip(&list.yes).filter(|(_, word)| begun(word));
                 shares.for_each(|(share, _)| *share += p.exp() / alike);
@@ -298,18 +302,6 @@ impl Making<'_> {
             }
         }
         lock(&self.learned.lists).put(list.clone(), told.clone());
-        Ok(told)
-    }
-
-    /// What the model tells of tools beside how likely it begins their calls, as far as the choice weighs it.
-    fn told_of_tools(&mut self, offered: &[ToolSpec]) -> Result<ToolSignals, Error> {
-        let (choice, mut told) = (self.options.choice, ToolSignals::default());
-        if let Some(list) = choice.next_list(self.request.transcript, offered) {
-            told.named = self.told(&list)?.named(&list, offered);
-        }
-        if let Some(list) = choice.change_list(self.request.transcript, offered) {
-            told.change = self.told(&list)?.p();
-        }
         Ok(told)
     }
 
