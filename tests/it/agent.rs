@@ -35,7 +35,7 @@ struct City {
     city: String,
 }
 
-fn registry() -> Registry {
+pub(crate) fn registry() -> Registry {
     let mut registry = Registry::new();
     let weather = typed("get_weather", "The weather in a city.", |city: City| {
         if city.city == "Atlantis" {
@@ -52,12 +52,12 @@ fn registry() -> Registry {
     registry
 }
 
-fn call(name: &str, city: &str) -> String {
+pub(crate) fn call(name: &str, city: &str) -> String {
     format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {{\"city\": \"{city}\"}}}}\n</tool_call>")
 }
 
 /// A model that takes every request for one that asks for a change.
-fn scripted() -> Scripted {
+pub(crate) fn scripted() -> Scripted {
     Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("\nKind:", " change")
 }
 

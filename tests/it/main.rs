@@ -20,6 +20,7 @@ mod clients;
 mod components;
 mod examples;
 mod forced;
+mod invented;
 #[cfg(unix)]
 #[path = "../support/lifeline.rs"]
 mod lifeline;

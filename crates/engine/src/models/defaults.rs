@@ -128,7 +128,9 @@ impl Defaults {
         let weights = self.decision.iter().flat_map(|decision| [decision.first, decision.after]).flatten();
         for weights in weights {
             if !weights.is_sound() {
-                return Err("has a decision whose weights are no numbers, or one for the call below 0");
+                return Err(
+                    "has a decision whose weights are no numbers, one for call below 0, or one for invented above 0",
+                );
             }
         }
         Ok(())

@@ -52,6 +52,9 @@ pub struct DecisionWeights {
     /// For [`Signals::asked`].
     #[serde(skip_serializing_if = "is_zero")]
     pub asked: f64,
+    /// For [`Signals::invented`], not above 0. It counts before any call, where the call weighs something, too.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub invented: f64,
     /// After a call that changed something.
     #[serde(skip_serializing_if = "is_zero")]
     pub changed: f64,
@@ -61,7 +64,7 @@ pub(super) fn is_zero(weight: &f64) -> bool {
     *weight == 0.0
 }
 
-/// What a model tells in front of a turn, as logarithms of odds.
+/// What a model tells in front of a turn: logarithms of odds, if nothing else is said.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Signals {
@@ -76,6 +79,9 @@ pub struct Signals {
     pub next: f64,
     /// The same of the request by itself, before its calls: so likely the model goes on with these tools whatever they gave back.
     pub asked: f64,
+    /// How many values of the call that it would write are made up, as far as can be expected: each counts by the share of its words
+    /// that nobody has said, and by how likely the model would write another one. At most 5 count.
+    pub invented: f64,
     /// That the request asks for a change; what [`Thresholds::changing`] is held against, as a probability.
     pub change: f64,
     /// How likely each tool is behind the beginning of a call: logarithms of probability.
@@ -100,6 +106,8 @@ pub enum Signal {
     Next,
     /// [`Signals::asked`].
     Asked,
+    /// [`Signals::invented`].
+    Invented,
     /// [`Signals::change`].
     Change,
     /// [`Signals::tools`] and [`Signals::bias`].
@@ -108,9 +116,20 @@ pub enum Signal {
 
 impl Signal {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Call, Self::Free, Self::Live, Self::Next, Self::Asked, Self::Change, Self::Tools];
+    pub const ALL: [Self; 8] = [
+        Self::Call,
+        Self::Free,
+        Self::Live,
+        Self::Next,
+        Self::Asked,
+        Self::Invented,
+        Self::Change,
+        Self::Tools,
+    ];
 }
+
+/// No call counts as more made up: behind a list of values, its length would speak.
+const MOST_INVENTED: f64 = 5.0;
 
 /// What is added to the logarithm of the odds of a first call where a caller knows that a tool which looks takes something that the
 /// request names, such as a file that is there. So much is bounded: a request for talk stays one.
@@ -152,6 +171,23 @@ impl DecisionModel {
         })
     }
 
+    /// The threshold behind a first call that is written, in place of this one: the more of it is made up ([`Signals::invented`]), the higher.
+    /// None where that weighs nothing.
+    #[doc(hidden)]
+    pub fn behind_call(&self, request: &TurnRequest<'_>, threshold: f64, invented: f64) -> Option<f64> {
+        let weights = self.first.filter(|_| Reached::of(request) == Reached::Request)?;
+        let weighs = weights.invented < 0.0 && weights.call > 0.0;
+        let odds = threshold / (1.0 - threshold).max(f64::MIN_POSITIVE);
+        let against = weights.invented / weights.call * bounded(invented);
+        weighs.then(|| 1.0 / (1.0 + (against - odds.ln()).exp()))
+    }
+
+    /// The highest threshold that it can come to behind a call, in place of this one.
+    #[doc(hidden)]
+    pub fn behind_any_call(&self, request: &TurnRequest<'_>, threshold: f64) -> Option<f64> {
+        self.behind_call(request, threshold, MOST_INVENTED)
+    }
+
     /// Whether it tells if more is left to be done: of a run whose last calls did not fail.
     pub(crate) fn tells_of(&self, request: &TurnRequest<'_>) -> bool {
         self.after.is_some() && matches!(Reached::of(request), Reached::Result | Reached::Change)
@@ -169,6 +205,11 @@ impl DecisionModel {
         let moved = |weights: DecisionWeights| DecisionWeights { bias: weights.bias + bias, ..weights };
         Self { first: self.first.map(moved), after: self.after.map(moved) }
     }
+}
+
+/// How much of a call is made up, as far as it counts.
+pub(crate) fn bounded(invented: f64) -> f64 {
+    invented.clamp(0.0, MOST_INVENTED)
 }
 
 /// Whether something speaks for a tool that only looks.
@@ -194,17 +235,19 @@ impl DecisionWeights {
             + self.live * signals.live
             + self.next * signals.next
             + self.asked * signals.asked
+            + self.invented * bounded(signals.invented)
             + state;
         1.0 / (1.0 + (-sum).exp())
     }
 
-    /// Whether all are numbers, and that of the call is not below 0.
+    /// Whether all are numbers, that of the call is not below 0, and that of what is made up not above it.
     pub(crate) fn is_sound(&self) -> bool {
-        let Self { bias, call, free, live, next, asked, changed } = *self;
-        [bias, call, free, live, next, asked, changed].into_iter().all(f64::is_finite) && call >= 0.0
+        let Self { bias, call, free, live, next, asked, invented, changed } = *self;
+        let all = [bias, call, free, live, next, asked, invented, changed];
+        all.into_iter().all(f64::is_finite) && call >= 0.0 && invented <= 0.0
     }
 
-    /// What all numbers but the call's own come to. None where one cannot be told.
+    /// What all numbers but the call's own come to, for a call of which nothing is made up. None where one cannot be told.
     fn told(&self, read: &mut dyn FnMut(Signal) -> Result<Option<f64>, Error>) -> Result<Option<f64>, Error> {
         let mut told = self.bias;
         for (signal, weight) in [
@@ -264,6 +307,27 @@ mod tests {
         }
         let untold = decision.thresholds(Thresholds::guided(), &request, &mut |_| Ok(None)).unwrap();
         assert_eq!(untold, Thresholds::guided(), "what cannot be told leaves the thresholds as they are");
+    }
+
+    #[test]
+    fn the_more_of_a_call_is_made_up_the_likelier_it_has_to_be() {
+        let weights = DecisionWeights { bias: 1.0, call: 0.5, invented: -2.0, ..DecisionWeights::default() };
+        let decision = DecisionModel { first: Some(weights), after: None };
+        let (transcript, sampling) =
+            (Transcript::new().with(Message::User("Go on.".to_owned())), Sampling::default());
+        let request = TurnRequest::new(&transcript, &[], &sampling);
+        let usual = decision.thresholds(Thresholds::default(), &request, &mut |_| Ok(None)).unwrap().first;
+        for invented in [0.0, 0.3, 1.0, 2.5] {
+            let behind = decision.behind_call(&request, usual, invented).unwrap();
+            let signals = Signals { call: logit(behind), invented, ..Signals::default() };
+            assert!((weights.probability(&signals, false) - 0.5).abs() < 1e-9, "{invented}");
+        }
+        let highest = decision.behind_any_call(&request, usual);
+        assert_eq!(highest, decision.behind_call(&request, usual, 100.0), "so much is bounded");
+        assert_eq!(decision.behind_call(&request, 0.0, 9.0), Some(0.0), "what is certain stays");
+        let free = DecisionModel { first: Some(DecisionWeights { invented: 0.0, ..weights }), after: None };
+        assert_eq!(free.behind_call(&request, usual, 1.0), None, "it weighs nothing");
+        assert!(weights.is_sound() && !DecisionWeights { invented: 0.1, ..weights }.is_sound());
     }
 
     #[test]

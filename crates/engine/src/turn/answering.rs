@@ -80,6 +80,7 @@ impl<B: Backend + Send> Making<'_, B> {
                 decode_from(&mut state.session, &mut constraint, &mut sampler, &options, &other, silent)?;
             let Some(again) = again else { return Err(unfit()) };
             decoded = self.counted(again, Some(side))?;
+            self.tell_likelihoods(&decoded);
             if decoded.stop == StopReason::Cancelled {
                 break;
             }

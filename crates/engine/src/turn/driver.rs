@@ -11,6 +11,7 @@ use toolgate_chat::{Message, ParsedTurn, RunEnd, ToolChoice, ToolName, ToolSpec}
 use toolgate_infer::{Decoded, Opening, StopReason, TurnDecision};
 
 use crate::constraint::automata::Sides;
+use crate::profile::decision::DecisionModel;
 use crate::profile::options::{AnswerView, Options};
 use crate::profile::policy::{EVEN, Thresholds};
 use crate::turn::changes::{May, unled};
@@ -75,8 +76,11 @@ pub trait ScoredModel {
     /// The tool to call, of those that may be; none where that is left to the model. And what may be called, as the tools weigh.
     fn choose(&mut self, offered: &[ToolSpec], may: May) -> Result<(Option<ToolName>, May), Error>;
 
-    /// Writes calls.
-    fn call(&mut self, side: &Self::Side) -> Result<(Self::Text, ParsedTurn), Error>;
+    /// Writes calls. Those that are `held` may be given up again: nobody is told of them.
+    fn call(&mut self, side: &Self::Side, held: bool) -> Result<(Self::Text, ParsedTurn), Error>;
+
+    /// How many values of each call that was held are made up; none where that is not told.
+    fn invented(&self) -> Option<f64>;
 
     /// Gives up the call that it was about to write, and what it thought of it where `thought` is to go, too.
     fn leave_call(&mut self, thought: Thought);
@@ -143,6 +147,9 @@ pub enum Thought {
     Goes,
 }
 
+/// Why a call is given up for an answer.
+const INVENTED: &str = "the call held what nobody has said; an answer takes its place";
+
 /// The probability of a call from which on a model that may not call is written an answer without the tools.
 const WISHED: f64 = 0.25;
 
@@ -155,7 +162,7 @@ fn is_against(decided: &TurnDecision) -> bool {
 /// Makes the turn that is requested.
 pub fn drive<M: ScoredModel>(model: &mut M, request: &TurnRequest<'_>) -> Result<Turn, Error> {
     let offered = if request.choice == ToolChoice::None { &[] } else { request.tools };
-    Driver { model, request, offered, said: String::new() }.turn()
+    Driver { model, request, offered, said: String::new(), is_behind_text: false, is_against: false }.turn()
 }
 
 struct Driver<'a, M> {
@@ -165,6 +172,10 @@ struct Driver<'a, M> {
     offered: &'a [ToolSpec],
     /// The text that was said in front of a call or a thought.
     said: String,
+    /// Whether the model began a call behind text.
+    is_behind_text: bool,
+    /// Whether a call was given up that the model would rather make.
+    is_against: bool,
 }
 
 /// What comes next: a call of what may be called, or the turn is over.
@@ -268,7 +279,15 @@ impl<M: ScoredModel> Driver<'_, M> {
             None if choice != request.choice => self.sides(self.offered, &choice, None)?.call,
             None => None,
         };
-        let (text, mut parsed) = self.calls(held.as_ref().unwrap_or(all))?;
+        let may_go = decision.as_ref().filter(|decided| self.may_go(decided));
+        let (text, mut parsed) = self.calls(held.as_ref().unwrap_or(all), may_go.is_some())?;
+        if let Some(decided) = may_go.and_then(|decided| self.gone(decided)) {
+            self.model.tell(TurnEvent::Retry(INVENTED.to_owned()));
+            self.model.tell(TurnEvent::Decided(decided.clone()));
+            self.model.leave_call(Thought::Stays);
+            self.is_against = true;
+            return self.answer(answer, Some(decided), Until::End);
+        }
         match without_repeats(std::mem::take(&mut parsed.calls), request, self.model.options()) {
             Some(calls) => parsed.calls = calls,
             None => {
@@ -284,14 +303,31 @@ impl<M: ScoredModel> Driver<'_, M> {
         Ok(Next::over(self.model.finish(text, parsed, decision)))
     }
 
+    /// Whether a call that was decided on may still give way to an answer, by how much of it will be made up.
+    fn may_go(&self, decided: &TurnDecision) -> bool {
+        let behind = |model: DecisionModel| model.behind_any_call(self.request, decided.threshold);
+        let highest = self.model.options().decision.and_then(behind);
+        let by_odds = !self.is_behind_text && decided.p_call >= decided.threshold;
+        by_odds && highest.is_some_and(|highest| decided.p_call < highest)
+    }
+
+    /// The decision for an answer in place of calls of which too much is made up; none where they stay.
+    fn gone(&self, decided: &TurnDecision) -> Option<TurnDecision> {
+        let invented = self.model.invented()?;
+        let decision = self.model.options().decision?;
+        let threshold = decision.behind_call(self.request, decided.threshold, invented)?;
+        let goes = decided.p_call < threshold;
+        goes.then(|| TurnDecision { call: false, threshold, ..decided.clone() })
+    }
+
     /// The calls; others where those that were written are not what is still to be done.
-    fn calls(&mut self, side: &M::Side) -> Result<(M::Text, ParsedTurn), Error> {
-        let (mut text, mut parsed) = self.model.call(side)?;
+    fn calls(&mut self, side: &M::Side, held: bool) -> Result<(M::Text, ParsedTurn), Error> {
+        let (mut text, mut parsed) = self.model.call(side, held)?;
         if let Some(others) = in_place_of(&parsed.calls, self.request, self.offered) {
             self.model.tell(TurnEvent::Retry(REQUIRED.to_owned()));
             if let Some(side) = self.sides(self.offered, &others, None)?.call {
                 self.model.begin_call(self.offered)?;
-                (text, parsed) = self.model.call(&side)?;
+                (text, parsed) = self.model.call(&side, held)?;
             }
         }
         if parsed.calls.len() > 1 && self.model.options().profile.is_some() {
@@ -330,7 +366,7 @@ impl<M: ScoredModel> Driver<'_, M> {
         }
         let after_calls = matches!(request.transcript.last(), Some(Message::Tool(_)));
         // A run that is ended from outside has a model that would only go on calling, were it shown the tools.
-        let is_against = decision.as_ref().is_some_and(is_against);
+        let is_against = self.is_against || decision.as_ref().is_some_and(is_against);
         let is_led = view != AnswerView::Full;
         let view = match after_calls {
             true if is_led || request.closing || is_against => View::Results(request.end()),
@@ -389,6 +425,7 @@ impl<M: ScoredModel> Driver<'_, M> {
             return self.go_on(Some(decided), Until::End);
         }
         self.model.tell(TurnEvent::Decided(decided.clone()));
+        self.is_behind_text = true;
         Ok(Next::Call(Some(decided), may))
     }
 

@@ -69,6 +69,8 @@ pub(crate) struct Making<'a, B> {
     pub(crate) of_tools: ToolSignals,
     /// What the choice was made by, where it was weighed.
     pub(crate) weighed: Option<ToolSignals>,
+    /// How many values of each call that was written last are made up, where that was told.
+    pub(crate) invented: Option<f64>,
 }
 
 impl<'a, B: Backend + Send> Making<'a, B> {
@@ -102,6 +104,7 @@ impl<'a, B: Backend + Send> Making<'a, B> {
             moved: false,
             of_tools: ToolSignals::default(),
             weighed: None,
+            invented: None,
         })
     }
 
@@ -193,8 +196,10 @@ impl<B: Backend + Send> Making<'_, B> {
         watch: Option<Watch>,
     ) -> Result<Decoded, Error> {
         let mut constraint = self.constraint(side)?;
-        let mut options = match shown {
-            Shown::Calls(_) => self.call_options(),
+        let mut options = match &shown {
+            Shown::Calls(calls) => {
+                DecodeOptions { likelihoods: calls.is_held().then_some(1), ..self.call_options() }
+            }
             Shown::Answer(_) | Shown::Nothing => self.answer_options(),
         };
         options.ahead = std::mem::take(&mut self.ahead);
@@ -221,6 +226,7 @@ impl<B: Backend + Send> Making<'_, B> {
         if let Some(leaks) = leaks {
             show(leaks.finish().0, events);
         }
+        let is_answer = !matches!(shown, Shown::Calls(_));
         match shown {
             Shown::Answer(mut answer) => answer.finish(events),
             Shown::Nothing => {}
@@ -232,7 +238,11 @@ impl<B: Backend + Send> Making<'_, B> {
                 }
             }
         }
-        self.counted(decoded, side)
+        let decoded = self.counted(decoded, side)?;
+        if is_answer {
+            self.tell_likelihoods(&decoded);
+        }
+        Ok(decoded)
     }
 
     /// What a further call of the turn can know, where there may be one.
@@ -243,11 +253,12 @@ impl<B: Backend + Send> Making<'_, B> {
             .then(|| Known::of(self.request.transcript, self.request.tools))
     }
 
-    /// How the first text of a turn of calls is shown.
-    pub(crate) fn shown_calls(&self) -> Shown<'static> {
+    /// How the first text of a turn of calls is shown, which may be given up where it is `held`.
+    pub(crate) fn shown_calls(&self, held: bool) -> Shown<'static> {
         let are_told = self.request.check.is_none() && self.request.completed.is_empty();
         let stream = self.engine.dialogue.format().stream(self.request.tools, Start::Turn);
-        Shown::Calls(Box::new(ShownCalls::new(stream, are_told, self.known())))
+        let shown = ShownCalls::new(stream, are_told, self.known());
+        Shown::Calls(Box::new(if held { shown.held() } else { shown }))
     }
 
     /// What draws the tokens of an answer.
@@ -301,7 +312,6 @@ impl<B: Backend + Send> Making<'_, B> {
         self.stats += &decoded.stats;
         let grammar = side.map(|side| side.grammar.clone());
         (self.events)(TurnEvent::Decoded { grammar, tokens: decoded.tokens.clone() });
-        self.tell_likelihoods(&decoded);
         match &decoded.stop {
             StopReason::ConstraintFailed(why) => Err(Error::new(
                 Kind::Engine,

@@ -33,10 +33,17 @@ struct Writer {
 impl<B: Backend + Send> Making<'_, B> {
     /// Writes the calls of a turn, again from a value on that does not fit, at most
     /// [`Options::retries`](crate::Options::retries) times.
-    pub(crate) fn call(&mut self, state: &mut State<B>, side: &Side) -> Result<(Decoded, ParsedTurn), Error> {
+    pub(crate) fn call(
+        &mut self,
+        state: &mut State<B>,
+        side: &Side,
+        held: bool,
+    ) -> Result<(Decoded, ParsedTurn), Error> {
         let mut writer = Writer { sampler: self.call_sampler()?, tried: Tried::default() };
-        let first = self.decode(state, Some(side), &mut writer.sampler, self.shown_calls(), None)?;
+        let first = self.decode(state, Some(side), &mut writer.sampler, self.shown_calls(held), None)?;
         let parsed = self.read(&first);
+        // What is written again is no longer what the model was sure or unsure of.
+        self.invented = self.invented_in(&first, &parsed.calls);
         let Some(check) = self.request.check else { return Ok((first, parsed)) };
         let mut again: Option<(Decoded, ParsedTurn)> = None;
         for _ in 0..self.engine.options.retries {

@@ -43,6 +43,8 @@ pub(crate) struct ShownCalls {
     told: Told,
     /// Whether anybody is told of them.
     are_told: bool,
+    /// Whether they may be given up.
+    is_held: bool,
     /// What a further call can know, where there may be one.
     known: Option<Known>,
 }
@@ -61,7 +63,17 @@ struct Told {
 
 impl ShownCalls {
     pub(crate) fn new(stream: TurnStream, are_told: bool, known: Option<Known>) -> Self {
-        Self { stream, told: Told::default(), are_told, known }
+        Self { stream, told: Told::default(), are_told, is_held: false, known }
+    }
+
+    /// The same of calls that may be given up: nobody is told of them.
+    pub(crate) fn held(self) -> Self {
+        Self { are_told: false, is_held: true, ..self }
+    }
+
+    /// Whether they may be given up.
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held
     }
 
     /// Takes the next text; whether the turn is over: a call says what nobody has said, or the model repeats itself, and would go

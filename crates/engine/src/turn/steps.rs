@@ -127,10 +127,14 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
         self.making.choose(self.state, offered, may)
     }
 
-    fn call(&mut self, side: &Side) -> Result<(Decoded, ParsedTurn), Error> {
-        let called = self.making.call(self.state, side);
+    fn call(&mut self, side: &Side, held: bool) -> Result<(Decoded, ParsedTurn), Error> {
+        let called = self.making.call(self.state, side, held);
         self.making.moved = true;
         called
+    }
+
+    fn invented(&self) -> Option<f64> {
+        self.making.invented
     }
 
     fn leave_call(&mut self, thought: Thought) {

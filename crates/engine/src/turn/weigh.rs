@@ -4,9 +4,10 @@
 //! Invariant: each is evaluated once for a request, or once for a set of tools, and only where the profile weighs it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::time::Instant;
 
-use toolgate_chat::{ToolSpec, Transcript};
+use toolgate_chat::{ToolChoice, ToolSpec, Transcript};
 use toolgate_infer::{Backend, Rows, Session, Specials, TokenId, common_len, log_probabilities};
 
 use crate::model::pool::lock;
@@ -24,6 +25,9 @@ use crate::turn::prefill::RESERVE;
 use crate::turn::steps::Local;
 use crate::{Cancel, Error, LocalEngine, TurnRequest};
 
+/// Tokens of a call that is written to measure what is made up of it.
+const WRITTEN: usize = 160;
+
 /// The logarithm of the odds of a probability; one of 0 or 1 counts as almost that.
 #[doc(hidden)]
 pub fn log_odds(p: f64) -> f64 {
@@ -31,7 +35,7 @@ pub fn log_odds(p: f64) -> f64 {
     (p / (1.0 - p)).ln()
 }
 
-impl<B: Backend + Send> Making<'_, B> {
+impl<'a, B: Backend + Send> Making<'a, B> {
     /// The thresholds of the turn.
     pub(crate) fn thresholds(
         &mut self,
@@ -105,8 +109,13 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(free)
     }
 
-    /// What the model tells, of what is asked for.
-    fn signals(&mut self, state: &mut State<B>, asked: &[Signal]) -> Result<Signals, Error> {
+    /// What the model tells, of what is asked for. `writing` is the request with room for a call.
+    fn signals(
+        &mut self,
+        state: &mut State<B>,
+        asked: &[Signal],
+        writing: &'a TurnRequest<'a>,
+    ) -> Result<Signals, Error> {
         let (request, offered) = (self.request, self.request.tools);
         let mut signals = Signals::default();
         if asked.contains(&Signal::Free) {
@@ -129,8 +138,8 @@ impl<B: Backend + Send> Making<'_, B> {
         if let Some(list) = List::change(request.transcript).filter(|_| asked.contains(&Signal::Change)) {
             signals.change = self.answered(state, &list)?.p();
         }
-        let weighs = asked.contains(&Signal::Tools);
-        if !weighs && !asked.contains(&Signal::Call) {
+        let (weighs, writes) = (asked.contains(&Signal::Tools), asked.contains(&Signal::Invented));
+        if !weighs && !writes && !asked.contains(&Signal::Call) {
             return Ok(signals);
         }
         let mut local = Local { making: self, state };
@@ -139,11 +148,21 @@ impl<B: Backend + Send> Making<'_, B> {
         if asked.contains(&Signal::Call) {
             signals.call = log_odds(p_call);
         }
-        if weighs {
+        if weighs || writes {
             local.begin_call(offered)?;
-            local.choose(offered, May::ALL)?;
-            let told = local.making.weighed.take().unwrap_or_default();
+            let (chosen, _) = local.choose(offered, May::ALL)?;
+            let told = local.making.weighed.take().filter(|_| weighs).unwrap_or_default();
             (signals.tools, signals.bias) = (told.own, told.bias);
+            if writes {
+                let choice = chosen.map_or(ToolChoice::Required, |tool| ToolChoice::Only(vec![tool]));
+                let turn =
+                    toolgate_chat::TurnRequest { choice, parallel: Some(NonZeroUsize::MIN), first: None };
+                if let Some(call) = local.sides(offered, &turn)?.call {
+                    local.making.request = writing;
+                    local.call(&call, true)?;
+                    signals.invented = local.invented().unwrap_or_default();
+                }
+            }
         }
         Ok(signals)
     }
@@ -151,7 +170,7 @@ impl<B: Backend + Send> Making<'_, B> {
 
 impl<B: Backend + Send> LocalEngine<B> {
     /// What the model tells of a request, with the tools that it offers, of what is `asked` for: what a decision can be fitted with. All
-    /// else is 0.
+    /// else is 0. For [`Signal::Invented`] a call of at most 160 tokens is written.
     ///
     /// # Errors
     /// As those of a turn.
@@ -181,7 +200,9 @@ impl<B: Backend + Send> LocalEngine<B> {
         let tools = self.options.offered(request.tools);
         let request = &TurnRequest { tools: &tools, ..request.clone() };
         let events = &mut |_| {};
-        let signals = Making::new(self, request, cancel, events)?.signals(&mut state, asked);
+        let sampling = request.sampling.clone().max_tokens(WRITTEN);
+        let writing = &TurnRequest { sampling: &sampling, ..request.clone() };
+        let signals = Making::new(self, request, cancel, events)?.signals(&mut state, asked, writing);
         state.session.end_turn();
         signals
     }

@@ -23,10 +23,14 @@ Examples:
   toolgate bench decision --model qwen2.5-coder-0.5b --profile none --json
 
 Asks the model 890 requests of its own data in ten languages, with 46 sets of tools, what it
-tells of each. Measures how well that parts requests that want a call from others: the log-odds
-of a call, the same where nothing was said, its answers to lists of other requests (live, next,
-and asked: what next says of the request before its calls), the overlap of letters with the
-tools, and the state of the run. Weights are fitted on 29 sets of tools and checked on 17 others.
+tells of each, and measures how well that parts requests that want a call from others:
+
+  call, free        the log-odds of a call, and the same where nothing was said
+  live, next, asked its answers to lists of other requests
+  invented          how many values of its call it would make up
+  overlap           the letters that request and tools share
+
+Weights are fitted on 29 sets of tools and checked on 17 others.
 Nothing is written but --out.
 
 --json prints {model, requests, features: [{features, fit, check, right, weights}], languages,
@@ -34,23 +38,26 @@ states}: areas under the curve as {area, within}, half of the 95 % interval, and
 the checked requests that is decided right.";
 
 /// What is weighed, by itself and together.
-const WAYS: [(&str, &[Number]); 9] = [
+const WAYS: [(&str, &[Number]); 11] = [
     ("call", &[Number::Call]),
     ("live", &[Number::Live]),
     ("next", &[Number::Next]),
     ("next, asked", &[Number::Next, Number::Asked]),
+    ("invented", &[Number::Invented]),
     ("overlap", &[Number::Overlap]),
     ("call, free", &[Number::Call, Number::Free]),
     ("call, free, live", &[Number::Call, Number::Free, Number::Live]),
-    ("call, free, live, next", &[Number::Call, Number::Free, Number::Live, Number::Next]),
+    ("call, live, next", &[Number::Call, Number::Live, Number::Next]),
+    ("call, live, next, invented", &[Number::Call, Number::Live, Number::Next, Number::Invented]),
     ("all", &ALL),
 ];
-const ALL: [Number; 8] = [
+const ALL: [Number; 9] = [
     Number::Call,
     Number::Free,
     Number::Live,
     Number::Next,
     Number::Asked,
+    Number::Invented,
     Number::Overlap,
     Number::Failed,
     Number::Changed,
@@ -163,6 +170,6 @@ fn shown(found: Option<Area>) -> String {
 /// What is known of a request, as a line of JSON.
 fn line(Case { wanted, signals, overlap }: &Case<'_>) -> serde_json::Value {
     json!({"id": wanted.id, "call": signals.call, "free": signals.free, "live": signals.live, "next": signals.next,
-        "asked": signals.asked, "change": signals.change, "overlap": overlap, "tools": signals.tools, "bias": signals.bias,
-        "named": signals.named})
+        "asked": signals.asked, "invented": signals.invented, "change": signals.change, "overlap": overlap,
+        "tools": signals.tools, "bias": signals.bias, "named": signals.named})
 }

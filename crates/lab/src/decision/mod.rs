@@ -38,6 +38,8 @@ pub(crate) enum Number {
     Next,
     /// The same of the request by itself, before its calls.
     Asked,
+    /// How many values of its call the model would make up.
+    Invented,
     /// The overlap.
     Overlap,
     /// Whether the last calls failed.
@@ -56,6 +58,7 @@ impl Number {
             Self::Live => case.signals.live,
             Self::Next => case.signals.next,
             Self::Asked => case.signals.asked,
+            Self::Invented => case.signals.invented,
             Self::Overlap => case.overlap,
             Self::Failed => is(State::AfterFailure),
             Self::Changed => is(State::AfterChange),

@@ -187,7 +187,7 @@ impl ScoredModel for Making<'_> {
         Ok((best(self.options, self.request, offered, &told, may), may))
     }
 
-    fn call(&mut self, side: &Grammar) -> Result<(Written, ParsedTurn), Error> {
+    fn call(&mut self, side: &Grammar, _held: bool) -> Result<(Written, ParsedTurn), Error> {
         // Calls repeat their own marks.
         let written = self.write(side, &[], Penalties::default(), &mut |_, _| {})?;
         let mut parsed = self.server.dialogue().format().parse(&written.text, self.request.tools);
@@ -196,6 +196,11 @@ impl ScoredModel for Making<'_> {
             parsed.content = None;
         }
         Ok((written, parsed))
+    }
+
+    fn invented(&self) -> Option<f64> {
+        // How sure the model was of a call is not asked of a server: its calls stay.
+        None
     }
 
     fn leave_call(&mut self, thought: Thought) {
