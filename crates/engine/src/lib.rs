@@ -449,8 +449,8 @@ pub enum TurnEvent {
     /// A piece of what the model thinks before it speaks.
     Reasoning(String),
     /// A call of this tool begins. Calls are told as they are written only where nothing may take them back
-    /// ([`TurnRequest::check`], [`TurnRequest::completed`], [`DecisionWeights::invented`]), and from the second on when they are whole, as one that
-    /// stands in the turn already is left out.
+    /// ([`TurnRequest::check`], [`TurnRequest::completed`], [`DecisionWeights::invented`]). From the second on they are told when they are
+    /// whole, as one that stands in the turn already is left out.
     CallStarted(String),
     /// More of the arguments of the call that was started, as JSON.
     Arguments(String),

@@ -18,4 +18,4 @@ pub use crate::turn::repeats::{REPEATED, without_repeats};
 pub use crate::turn::results::quoted;
 pub use crate::turn::shown::show;
 pub use crate::turn::watch::WatchedAnswer;
-pub use crate::turn::weigh::log_odds;
+pub use crate::turn::weigh::{log_odds, logistic};

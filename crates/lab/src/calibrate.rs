@@ -1,6 +1,7 @@
 //! From the first decisions of many cases to the threshold that parts those that want a call from those that do not.
 
 use serde::Serialize;
+use toolgate_engine::stages::logistic;
 
 use super::record::Record;
 use super::run::Case;
@@ -134,7 +135,7 @@ fn best(curve: &[Point]) -> Option<f64> {
     let upper = curve.get(at)?.threshold;
     let lower = at.checked_sub(1).and_then(|below| curve.get(below)).map_or(0.0, |point| point.threshold);
     let odds = |p: f64| (p.clamp(1e-12, 1.0 - 1e-12) / (1.0 - p.clamp(1e-12, 1.0 - 1e-12))).ln();
-    Some(if lower == 0.0 { upper } else { 1.0 / (1.0 + (-(odds(lower) + odds(upper)) / 2.0).exp()) })
+    Some(if lower == 0.0 { upper } else { logistic((odds(lower) + odds(upper)) / 2.0) })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use toolgate_chat::Effect;
 
 use crate::profile::policy::{NEVER, Reached, Thresholds};
+use crate::turn::weigh::logistic;
 use crate::{Error, TurnRequest};
 
 /// When a turn is a call, by weights that were fitted for a model ([`Signals`] are what they weigh).
@@ -79,8 +80,8 @@ pub struct Signals {
     pub next: f64,
     /// The same of the request by itself, before its calls: so likely the model goes on with these tools whatever they gave back.
     pub asked: f64,
-    /// How many values of the call that it would write are made up, as far as can be expected: each counts by the share of its words
-    /// that nobody has said, and by how likely the model would write another one. At most 5 count.
+    /// How many values of the call that it would write are made up, as far as can be expected. Each counts by the share of its words that
+    /// nobody has said, times the probability of another value. At most 5 count.
     pub invented: f64,
     /// That the request asks for a change; what [`Thresholds::changing`] is held against, as a probability.
     pub change: f64,
@@ -171,15 +172,15 @@ impl DecisionModel {
         })
     }
 
-    /// The threshold behind a first call that is written, in place of this one: the more of it is made up ([`Signals::invented`]), the higher.
-    /// None where that weighs nothing.
+    /// The threshold behind a first call that is written, in place of this one. The more of it is made up ([`Signals::invented`]), the
+    /// higher it is. None where that weighs nothing.
     #[doc(hidden)]
     pub fn behind_call(&self, request: &TurnRequest<'_>, threshold: f64, invented: f64) -> Option<f64> {
         let weights = self.first.filter(|_| Reached::of(request) == Reached::Request)?;
         let weighs = weights.invented < 0.0 && weights.call > 0.0;
         let odds = threshold / (1.0 - threshold).max(f64::MIN_POSITIVE);
         let against = weights.invented / weights.call * bounded(invented);
-        weighs.then(|| 1.0 / (1.0 + (against - odds.ln()).exp()))
+        weighs.then(|| logistic(odds.ln() - against))
     }
 
     /// The highest threshold that it can come to behind a call, in place of this one.
@@ -237,7 +238,7 @@ impl DecisionWeights {
             + self.asked * signals.asked
             + self.invented * bounded(signals.invented)
             + state;
-        1.0 / (1.0 + (-sum).exp())
+        logistic(sum)
     }
 
     /// Whether all are numbers, that of the call is not below 0, and that of what is made up not above it.
@@ -267,7 +268,7 @@ impl DecisionWeights {
     /// The probability of a call from which on one is likelier wanted than not.
     fn threshold(&self, rest: f64) -> f64 {
         match self.call > 0.0 {
-            true => 1.0 / (1.0 + (rest / self.call).exp()),
+            true => logistic(-rest / self.call),
             false if rest >= 0.0 => 0.0,
             false => NEVER,
         }

@@ -7,6 +7,7 @@
 use toolgate_chat::{Message, ToolChoice, ToolReply};
 
 use crate::TurnRequest;
+use crate::turn::weigh::logistic;
 
 /// Probabilities of a call from which on a turn is a call; 0 always calls, anything over 1 never does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,8 +80,7 @@ impl Thresholds {
     pub fn biased(self, bias: f64) -> Self {
         let moved = |threshold: f64| match threshold {
             threshold if threshold > 0.0 && threshold < 1.0 => {
-                let odds = (threshold / (1.0 - threshold)).ln() - bias;
-                1.0 / (1.0 + (-odds).exp())
+                logistic((threshold / (1.0 - threshold)).ln() - bias)
             }
             fixed => fixed,
         };

@@ -162,7 +162,7 @@ fn is_against(decided: &TurnDecision) -> bool {
 /// Makes the turn that is requested.
 pub fn drive<M: ScoredModel>(model: &mut M, request: &TurnRequest<'_>) -> Result<Turn, Error> {
     let offered = if request.choice == ToolChoice::None { &[] } else { request.tools };
-    Driver { model, request, offered, said: String::new(), is_behind_text: false, is_against: false }.turn()
+    Driver { model, request, offered, said: String::new(), is_behind_text: false, gave_up: false }.turn()
 }
 
 struct Driver<'a, M> {
@@ -175,7 +175,7 @@ struct Driver<'a, M> {
     /// Whether the model began a call behind text.
     is_behind_text: bool,
     /// Whether a call was given up that the model would rather make.
-    is_against: bool,
+    gave_up: bool,
 }
 
 /// What comes next: a call of what may be called, or the turn is over.
@@ -285,7 +285,7 @@ impl<M: ScoredModel> Driver<'_, M> {
             self.model.tell(TurnEvent::Retry(INVENTED.to_owned()));
             self.model.tell(TurnEvent::Decided(decided.clone()));
             self.model.leave_call(Thought::Stays);
-            self.is_against = true;
+            self.gave_up = true;
             return self.answer(answer, Some(decided), Until::End);
         }
         match without_repeats(std::mem::take(&mut parsed.calls), request, self.model.options()) {
@@ -366,7 +366,7 @@ impl<M: ScoredModel> Driver<'_, M> {
         }
         let after_calls = matches!(request.transcript.last(), Some(Message::Tool(_)));
         // A run that is ended from outside has a model that would only go on calling, were it shown the tools.
-        let is_against = self.is_against || decision.as_ref().is_some_and(is_against);
+        let is_against = self.gave_up || decision.as_ref().is_some_and(is_against);
         let is_led = view != AnswerView::Full;
         let view = match after_calls {
             true if is_led || request.closing || is_against => View::Results(request.end()),

@@ -1,8 +1,8 @@
-//! Values of calls that nobody has said: the model makes them up.
+//! Values of calls that nobody has said, which the model makes up.
 //!
-//! - A further call of a turn waits for the results of the calls in front of it, which may give such a value. A model that may make several
-//!   calls at once writes `find_customer("Vela")` and `list_orders(1)` in one turn, with a number that it made up. The turn ends in
-//!   front of such a call, and the model makes it when it knows.
+//! - A further call of a turn waits for the results of the calls in front of it, which may give such a value.
+//!   A model that may make several calls at once writes `find_customer("Vela")` and `list_orders(1)` in one turn. It made up the number.
+//!   The turn ends in front of such a call, and the model makes it when it knows.
 //! - How much of a first call is made up speaks for an answer in its place. Asked "how heavy is a loaf of bread?", a model with a tool
 //!   for the body mass index fills in 70 and 1.75, of which it is not sure.
 
@@ -26,7 +26,7 @@ const WORDS: usize = 64;
 const LETTERS: usize = 2;
 
 impl<B: Backend> Making<'_, B> {
-    /// How many values of each of these calls are made up, as far as can be expected; none where it is not told how likely they were, or
+    /// How many values of each of these calls are made up, as far as can be expected. None where it is not told how likely they were, and
     /// where they were cut off. What a tool lists, such as the values of an enumeration, is not said by that.
     pub(crate) fn invented_in(&self, decoded: &Decoded, calls: &[ToolCall]) -> Option<f64> {
         if decoded.likelihoods.is_empty() || calls.is_empty() || !is_ended(decoded) {
@@ -80,7 +80,7 @@ fn told_values<'c>(
 /// A number as users write it: 5 for 5.0.
 fn spelled(number: &Number) -> String {
     let text = number.to_string();
-    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+    text.strip_suffix(".0").unwrap_or(&text).to_owned()
 }
 
 /// Whether a letter is of a script that writes no blanks between words: Thai to Burmese, Khmer, and those of East Asia but Korean.

@@ -57,8 +57,8 @@ pub(crate) fn of_value(text: &str, at: usize, pointer: &str) -> Option<Range<usi
 /// lines, Python), which begin at byte `from` or later: the value as it is written behind its parameter's name. Lists
 /// and objects are JSON there too. Where no parameter is to blame it is the last one.
 ///
-/// A wrong guess does little harm: what is written instead is read and checked like the first text, and of a value that is looked up to see
-/// how sure the model was of it another token may be taken.
+/// A wrong guess does little harm. What is written instead is read and checked like the first text. Where a value is looked up to see how
+/// sure the model was of it, another one's tokens may be taken.
 pub(crate) fn of_spelled(
     text: &str,
     from: usize,

@@ -35,6 +35,12 @@ pub fn log_odds(p: f64) -> f64 {
     (p / (1.0 - p)).ln()
 }
 
+/// The probability of these odds, given as their logarithm.
+#[doc(hidden)]
+pub fn logistic(log_odds: f64) -> f64 {
+    1.0 / (1.0 + (-log_odds).exp())
+}
+
 impl<'a, B: Backend + Send> Making<'a, B> {
     /// The thresholds of the turn.
     pub(crate) fn thresholds(

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use toolgate_engine::models::Profile;
-use toolgate_engine::stages::log_odds;
+use toolgate_engine::stages::{log_odds, logistic};
 use toolgate_engine::{DecisionModel, DecisionWeights, LocalEngine, Signal};
 use toolgate_llama::LlamaBackend;
 
@@ -31,9 +31,6 @@ pub(super) const START: DecisionModel = DecisionModel {
     }),
     after: None,
 };
-/// The weight of made-up values from which fits start, by what the 1.5 B model told. One that is not fitted weighs none: the bias would be
-/// another one.
-const INVENTED: f64 = -0.7;
 /// The same behind results, for a model whose list of next calls is worth something there: the 1.5 B one's.
 const AFTER: DecisionWeights = DecisionWeights {
     bias: -0.25,
@@ -46,6 +43,9 @@ const AFTER: DecisionWeights = DecisionWeights {
     changed: 0.0,
 };
 
+/// The weight of made-up values from which a fit before a first call starts, by what the 1.5 B model told (docs/measurements/decision.md).
+/// [`START`] has none: its bias was fitted without.
+const INVENTED: f64 = -0.7;
 /// No call behind a result, whatever the probabilities.
 const NEVER: f64 = 2.0;
 /// The area that a decision behind results surely has to have. There most runs are done, and a call that nobody asked for is worse than
@@ -311,7 +311,7 @@ fn changing(known: &[Case<'_>]) -> f64 {
     match weight.first() {
         Some(weight) if *weight > 0.0 => {
             let least = (WORSE.ln() - bias) / weight;
-            (1.0 / (1.0 + (-least).exp())).clamp(LEAST_CHANGING, MOST_CHANGING)
+            logistic(least).clamp(LEAST_CHANGING, MOST_CHANGING)
         }
         _ => MOST_CHANGING,
     }

@@ -1,6 +1,7 @@
 //! Logistic regression over a few numbers, and the area under the curve with its interval.
 
 use serde::Serialize;
+use toolgate_engine::stages::logistic;
 
 use crate::calibrate;
 
@@ -104,7 +105,7 @@ impl Weights {
     /// The probability that a call is wanted.
     pub(crate) fn probability(&self, numbers: &[f64]) -> f64 {
         let sum: f64 = self.scaled(numbers).zip(&self.weights).map(|(x, weight)| x * weight).sum();
-        1.0 / (1.0 + (-(self.bias + sum)).exp())
+        logistic(self.bias + sum)
     }
 
     /// The bias and the weights of the numbers as they are.
