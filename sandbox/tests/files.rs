@@ -144,10 +144,12 @@ fn a_directory_is_listed_by_name_with_its_kinds() {
 #[test]
 fn a_listing_counts_what_it_has() {
     let field =
-        field(&[("d/a.yaml", ""), ("d/b.yaml", ""), ("d/c.sh", ""), ("d/e/Makefile", ""), ("d/e/f", "")]);
+        field(&[("d/a.sh", ""), ("d/b.yaml", ""), ("d/c.yaml", ""), ("d/e/Makefile", ""), ("d/e/f", "")]);
     let list = |path: &str| field.root.list_directory(&field.grants, path, None).unwrap().content();
-    assert_eq!(list("d"), "a.yaml\nb.yaml\nc.sh\ne/\n[3 files (1 .sh, 2 .yaml), 1 directory]");
+    assert_eq!(list("d"), "a.sh\nb.yaml\nc.yaml\ne/\n[2 .yaml + 1 .sh = 3 files, 1 directory]");
     assert_eq!(list("d/e"), "Makefile\nf\n[2 files]", "without endings there is nothing more to count");
+    fs::write(field.ws.join("d/README"), "").unwrap();
+    assert!(list("d").ends_with("[2 .yaml + 1 .sh + 1 other = 4 files, 1 directory]"), "{}", list("d"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate::agent::{self, Agent, Approval, Final};
-use toolgate::engine::{self, Cancel, ChoiceWeights, LocalEngine, Thresholds};
+use toolgate::engine::{self, Cancel, ChoiceModel, ChoiceWeights, LocalEngine, Thresholds};
 use toolgate::tools::Status;
 use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, Transcript};
 use toolgate_infer::Vocabulary;
@@ -409,7 +409,8 @@ fn chosen_by(prompt: &str, preferred: &str, options: engine::Options) -> String 
 #[test]
 fn a_tool_that_the_model_names_behind_a_list_is_the_one_it_calls_where_that_counts() {
     let by = |next| {
-        let choice = ChoiceWeights { next, ..ChoiceWeights::default() };
+        let weights = ChoiceWeights { next, ..ChoiceWeights::default() };
+        let choice = ChoiceModel { first: Some(weights), after: None };
         let options = engine::Options::guided().tool_bias(0.01).choice(choice);
         chosen_by("Have a look.", "list_directory", options)
     };

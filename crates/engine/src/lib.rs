@@ -23,7 +23,7 @@ pub use error::{Error, Kind};
 pub use model::reasoning::{Effort, Reasoning, ReasoningMode};
 pub use model::sampling::{Penalties, Sampling};
 pub use model::tuning::{Tuning, Tunings};
-pub use profile::choice::ChoiceWeights;
+pub use profile::choice::{ChoiceModel, ChoiceWeights};
 pub use profile::decision::{DecisionModel, DecisionWeights, Signal, Signals};
 pub use profile::options::{AnswerView, Options, Parameters};
 pub use profile::policy::Thresholds;

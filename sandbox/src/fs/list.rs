@@ -102,7 +102,7 @@ impl Listing {
         text
     }
 
-    /// The number of entries of each kind: `3 files (2 .md, 1 .txt), 1 directory`.
+    /// The number of entries of each kind: `2 .md + 1 .txt = 3 files, 1 directory`.
     fn counts(&self) -> String {
         let kinds = [
             (EntryKind::File, "file", "files"),
@@ -116,24 +116,32 @@ impl Listing {
             match count(kind) {
                 0 => None,
                 1 => Some(format!("1 {one}")),
-                n => Some(format!("{n} {many}{endings}")),
+                n => Some(format!("{endings}{n} {many}")),
             }
         });
         counted.collect::<Vec<_>>().join(", ")
     }
 
-    /// The number of files of each extension, if there are a few different ones.
+    /// A sum of the files of each extension, the most frequent first, if there are a few different ones. It stands in front of the number
+    /// of all files: a small model that is asked for those of one kind takes the number that comes first.
     fn endings(&self) -> String {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut others = 0;
         for entry in self.entries.iter().filter(|entry| entry.kind == EntryKind::File) {
             let name = entry.path.rsplit('/').next().unwrap_or(&entry.path);
-            if let Some((_, ending)) = name.rsplit_once('.') {
-                *counts.entry(ending).or_default() += 1;
+            match name.rsplit_once('.') {
+                Some((_, ending)) => *counts.entry(ending).or_default() += 1,
+                None => others += 1,
             }
         }
-        let is_told = (2..=MOST_ENDINGS).contains(&counts.len());
+        if !(2..=MOST_ENDINGS).contains(&counts.len()) {
+            return String::new();
+        }
+        let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+        counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
         let told = counts.iter().map(|(ending, n)| format!("{n} .{}", output::name(ending)));
-        if is_told { format!(" ({})", told.collect::<Vec<_>>().join(", ")) } else { String::new() }
+        let others = (others > 0).then(|| format!("{others} other"));
+        format!("{} = ", told.chain(others).collect::<Vec<_>>().join(" + "))
     }
 }
 

@@ -28,22 +28,24 @@ impl Hint for Mention {
             let named = mentions.named(&seen);
             advice.directories.extend(named.directories.iter().cloned());
             let nothing_there = seen.readable.files.is_empty() && seen.readable.open.is_empty();
+            let called = at.memory.called.contains(offer.spec.name.as_str());
             *fit = match path.takes {
                 PathKind::Editable if nothing_there => Fit::Clashes,
-                takes => fit_of(takes, &named, mentions.said.is_begun()),
+                takes => fit_of(takes, &named, mentions.said.is_begun().then_some(called)),
             };
         }
     }
 }
 
-/// How a tool that takes such paths goes with what a user named; once calls were made, what is missing is to be made.
-fn fit_of(takes: PathKind, named: &Named, is_begun: bool) -> Fit {
-    let is_missing = !named.missing.is_empty();
+/// How a tool that takes such paths goes with what a user named. `begun` is there once calls were made, and tells whether it was called.
+/// What is missing then is to be made, and a name that was found nowhere may be a new one: it is looked for as another one was, or not.
+fn fit_of(takes: PathKind, named: &Named, begun: Option<bool>) -> Fit {
+    let (is_begun, is_missing) = (begun.is_some(), !named.missing.is_empty());
     // What stands in files is looked for in them.
     let is_sought = named.identifier && !named.file && !is_missing && !is_begun;
     match takes {
         PathKind::Entries | PathKind::Directories if named.file => Fit::Clashes,
-        PathKind::Entries if named.directory || named.identifier => Fit::Suits,
+        PathKind::Entries if named.directory || (named.identifier && begun != Some(false)) => Fit::Suits,
         PathKind::Directories if named.directory && named.identifier => Fit::Unnamed,
         PathKind::Directories if named.directory => Fit::Suits,
         // Named as files are, it is no directory.
@@ -55,5 +57,37 @@ fn fit_of(takes: PathKind, named: &Named, is_begun: bool) -> Fit {
         PathKind::Files | PathKind::Editable if is_missing && !is_begun => Fit::Suits,
         PathKind::Files | PathKind::Editable | PathKind::Writable if named.directory => Fit::Clashes,
         _ => Fit::Unnamed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use toolgate_tools::ToolResult;
+
+    use super::super::Hints;
+    use super::super::scene::{Scene, hits};
+    use super::*;
+
+    #[test]
+    fn a_name_that_no_call_took_up_is_looked_for_where_another_one_was() {
+        let files = &["plan.txt"];
+        let asked = |request| {
+            Scene::asked(request).with_files("view", PathKind::Files, files).with_files(
+                "seek",
+                PathKind::Entries,
+                files,
+            )
+        };
+        let prior_of_seek = |scene: &Scene| Hints::auto().advice(&scene.at()).prior().last().copied();
+        let request = "In plan.txt OldLimit is to be called NewLimit.";
+        let path = json!({"path": "plan.txt"});
+        let read = asked(request).called("view", &path, ToolResult::ok("OldLimit = 3".to_owned()));
+        assert_eq!(prior_of_seek(&read), Some(0.0), "it may be a new name");
+        let request = "Where is OldLimit set, and where is NewLimit?";
+        assert_eq!(prior_of_seek(&asked(request)), Some(1.0));
+        let found = hits(&[("plan.txt", "OldLimit = 3")], false);
+        let sought = asked(request).called("seek", &json!({"query": "OldLimit"}), found);
+        assert_eq!(prior_of_seek(&sought), Some(1.0));
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use toolgate_chat::Demonstrations;
 use toolgate_infer::{Attention, Placement};
 
-use crate::profile::choice::ChoiceWeights;
+use crate::profile::choice::ChoiceModel;
 use crate::profile::decision::DecisionModel;
 
 /// Settings that suit a model; none means the program's own default.
@@ -36,7 +36,7 @@ pub struct Defaults {
     pub tool_bias: Option<f64>,
     /// What else counts in the choice of a tool.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub choice: Option<ChoiceWeights>,
+    pub choice: Option<ChoiceModel>,
     /// How much it counts, in logarithms of probability, that a tool takes what the user named, or does not.
     #[serde(alias = "fit_weight")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,7 +122,7 @@ impl Defaults {
         }
         if self.choice.is_some_and(|choice| !choice.is_sound()) {
             return Err(
-                "has a choice of tools whose weights are no numbers, or one for next or change below 0",
+                "has a choice of tools whose weights are no numbers, or one for own, next or change below 0",
             );
         }
         let weights = self.decision.iter().flat_map(|decision| [decision.first, decision.after]).flatten();

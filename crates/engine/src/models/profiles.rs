@@ -237,11 +237,12 @@ mod tests {
 
     use super::*;
     use crate::models::{Answers, Catalogue, Store};
-    use crate::profile::choice::ChoiceWeights;
+    use crate::profile::choice::{ChoiceModel, ChoiceWeights};
     use crate::profile::decision::{DecisionModel, DecisionWeights};
     use crate::{AnswerView, Options};
 
     fn profile(model: &Path) -> Profile {
+        let choice = ChoiceWeights { own: 0.5, change: 2.0, called: -2.0, ..ChoiceWeights::default() };
         let weights = DecisionWeights { bias: -0.25, call: 0.5, live: 1.0, ..DecisionWeights::default() };
         let mut profile = Profile::of(model).unwrap();
         profile.untrained_tokens = vec!["<tool_call>".to_owned()];
@@ -250,7 +251,7 @@ mod tests {
             demonstrations: Some(Demonstrations::Talk),
             decision: Some(DecisionModel { first: Some(weights), after: None }),
             tool_bias: Some(0.5),
-            choice: Some(ChoiceWeights { next: 0.5, change: 2.0, called: -2.0 }),
+            choice: Some(ChoiceModel { first: None, after: Some(choice) }),
             ..Defaults::default()
         };
         profile
@@ -270,7 +271,9 @@ mod tests {
         let options = Options::for_model(&resolved);
         assert_eq!((options.answer_view, options.profile.as_deref()), (AnswerView::Quoted, Some("m")));
         assert_eq!(options.decision.and_then(|decision| decision.first).map(|first| first.live), Some(1.0));
-        assert_eq!((options.choice.next, options.choice.change, options.choice.called), (0.5, 2.0, -2.0));
+        let after = options.choice.after.unwrap();
+        assert_eq!((after.own, after.change, after.called), (0.5, 2.0, -2.0));
+        assert!(options.choice.first.is_none());
         fs::write(&model, "GGUF, another one").unwrap();
         let other = store.resolve(&model.to_string_lossy()).unwrap();
         assert!(other.entry.is_none(), "another file of the same name has no profile");

@@ -5,27 +5,43 @@
 //! that may not.
 
 use serde::{Deserialize, Serialize};
-use toolgate_chat::{Effect, ToolSpec, Transcript};
+use toolgate_chat::{Effect, ToolSpec};
 
 use crate::TurnRequest;
-use crate::profile::decision::is_zero;
+use crate::profile::decision::{change_odds, is_zero};
 use crate::profile::policy::Reached;
 use crate::turn::lists::{List, Told};
-use crate::turn::weigh::log_odds;
 
 /// What is added to the logarithm of a tool's probability in the choice of the tool that a call is of. It counts where the choice is
 /// weighed at all ([`Options::tool_bias`](crate::Options::tool_bias), [`Options::prior_weight`](crate::Options::prior_weight)).
 ///
 /// ```
-/// use toolgate_engine::ChoiceWeights;
+/// use toolgate_engine::{ChoiceModel, ChoiceWeights};
 ///
-/// // What the model names behind a list is likelier. What was called already is less likely.
-/// let choice = ChoiceWeights { next: 0.5, called: -1.0, ..ChoiceWeights::default() };
-/// assert_eq!(choice.change, 0.0, "whether a change is asked for has no part in it");
+/// // Behind a result the model's own choice counts less, and what was called already is less likely.
+/// let after = ChoiceWeights { own: 0.2, next: 0.5, called: -1.0, ..ChoiceWeights::default() };
+/// let choice = ChoiceModel { first: None, after: Some(after) };
+/// assert!(choice.first.is_none(), "before a first call the model's own choice counts alone");
+/// assert_eq!(ChoiceWeights::default().own, 1.0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+pub struct ChoiceModel {
+    /// Before a first call, and behind one that failed: what was tried may be tried in another way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<ChoiceWeights>,
+    /// Behind calls that did not fail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<ChoiceWeights>,
+}
+
+/// What each number weighs in the choice.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct ChoiceWeights {
+    /// For the logarithm of the tool's probability behind the beginning of a call ([`Signals::tools`](crate::Signals::tools)), less the
+    /// share of the bias that is taken off. Behind a result a small model is almost sure of the tool that it called last.
+    pub own: f64,
     /// For the logarithm of the tool's probability behind the list "which function is next" ([`Signals::named`](crate::Signals::named)).
     #[serde(skip_serializing_if = "is_zero")]
     pub next: f64,
@@ -33,13 +49,21 @@ pub struct ChoiceWeights {
     /// changes something, and a half against one that looks.
     #[serde(skip_serializing_if = "is_zero")]
     pub change: f64,
-    /// For a tool that the run called already, where none of its last calls failed.
+    /// What is added to that, whatever the odds are: changes may be likelier or rarer than the model tells.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub change_bias: f64,
+    /// For a tool that the run called already, unless the request names what no call has taken up ([`TurnRequest::pending`]): that may be
+    /// of the kind that the tool takes, as the second of two files is. Behind a failure the one of `first` counts, which `certify` leaves at 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub called: f64,
 }
 
-/// The odds that a change is asked for count up to this, as a logarithm: they are no surer than that.
-const MOST_CHANGE: f64 = 2.0;
+impl Default for ChoiceWeights {
+    /// The model's own choice alone.
+    fn default() -> Self {
+        Self { own: 1.0, next: 0.0, change: 0.0, change_bias: 0.0, called: 0.0 }
+    }
+}
 
 /// What is known of tools in front of a call, each in their order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,11 +78,26 @@ pub struct ToolSignals {
     pub change: f64,
 }
 
-impl ChoiceWeights {
+/// The numbers of a tool, in the order of the weights.
+#[doc(hidden)]
+pub const CHOICE_NUMBERS: usize = 5;
+
+impl ChoiceModel {
     /// Whether all are numbers, and none speaks for the contrary of what is told.
     pub(crate) fn is_sound(self) -> bool {
-        let Self { next, change, called } = self;
-        [next, change, called].into_iter().all(f64::is_finite) && next >= 0.0 && change >= 0.0
+        self.first.into_iter().chain(self.after).all(|weights| {
+            let told = [weights.own, weights.next, weights.change];
+            weights.plain().into_iter().all(f64::is_finite) && told.into_iter().all(|weight| weight >= 0.0)
+        })
+    }
+
+    /// The weights that count in a turn.
+    fn of(self, request: &TurnRequest<'_>) -> ChoiceWeights {
+        let weights = match Reached::of(request) {
+            Reached::Request | Reached::Failure => self.first,
+            Reached::Result | Reached::Change => self.after,
+        };
+        weights.unwrap_or_default()
     }
 
     /// What a model tells of tools beside how likely it begins their calls, as far as it counts. `told` asks it a list. Tools that may not
@@ -67,16 +106,18 @@ impl ChoiceWeights {
     #[doc(hidden)]
     pub fn ask<E>(
         self,
-        transcript: &Transcript,
+        request: &TurnRequest<'_>,
         offered: &[ToolSpec],
         mut told: impl FnMut(&List) -> Result<Told, E>,
     ) -> Result<ToolSignals, E> {
+        let (weights, transcript) = (self.of(request), request.transcript);
         let mut signals = ToolSignals::default();
-        if let Some(list) = List::next(transcript, offered).filter(|_| self.next != 0.0) {
+        if let Some(list) = List::next(transcript, offered).filter(|_| weights.next != 0.0) {
             signals.named = told(&list)?.named(&list, offered);
         }
+        let weighs_change = weights.change != 0.0 || weights.change_bias != 0.0;
         let differ = offered.windows(2).any(|pair| matches!(pair, [a, b] if a.effect != b.effect));
-        if let Some(list) = List::change(transcript).filter(|_| self.change != 0.0 && differ) {
+        if let Some(list) = List::change(transcript).filter(|_| weighs_change && differ) {
             signals.change = told(&list)?.p();
         }
         Ok(signals)
@@ -91,24 +132,55 @@ impl ChoiceWeights {
         request: &TurnRequest<'_>,
         offered: &[ToolSpec],
     ) -> Vec<f64> {
+        let weights = self.of(request);
+        told.numbers(tool_bias, request, offered).iter().map(|numbers| weights.sum(numbers)).collect()
+    }
+}
+
+impl ChoiceWeights {
+    /// The weights, in the order of the numbers.
+    #[doc(hidden)]
+    pub fn plain(self) -> [f64; CHOICE_NUMBERS] {
+        [self.own, self.next, self.change, self.change_bias, self.called]
+    }
+
+    /// Those of these weights.
+    #[doc(hidden)]
+    pub fn from_plain([own, next, change, change_bias, called]: [f64; CHOICE_NUMBERS]) -> Self {
+        Self { own, next, change, change_bias, called }
+    }
+
+    /// What a tool weighs that has these numbers.
+    #[doc(hidden)]
+    pub fn sum(self, numbers: &[f64; CHOICE_NUMBERS]) -> f64 {
+        self.plain().iter().zip(numbers).map(|(weight, number)| weight * number).sum()
+    }
+}
+
+impl ToolSignals {
+    /// The numbers of each tool, in the order of the weights, where this share of the bias is taken off.
+    #[doc(hidden)]
+    pub fn numbers(
+        &self,
+        tool_bias: f64,
+        request: &TurnRequest<'_>,
+        offered: &[ToolSpec],
+    ) -> Vec<[f64; CHOICE_NUMBERS]> {
         let zeros = || std::iter::repeat(&0.0);
         let calls = request.transcript.calls_of_run();
-        let failed = Reached::of(request) == Reached::Failure;
         let was_called = |tool: &ToolSpec| calls.iter().any(|(call, _)| call.name == tool.name.as_str());
-        let change = if told.change > 0.0 { log_odds(told.change) } else { 0.0 };
-        let change = change.clamp(-MOST_CHANGE, MOST_CHANGE);
-        let numbers =
-            told.own.iter().zip(told.bias.iter().chain(zeros())).zip(told.named.iter().chain(zeros()));
-        let weight = |(tool, ((own, bias), named)): (&ToolSpec, ((&f64, &f64), &f64))| {
+        let (change, is_told) = change_odds(self.change).map_or((0.0, 0.0), |odds| (odds, 1.0));
+        let told = self.own.iter().zip(self.bias.iter().chain(zeros())).zip(self.named.iter().chain(zeros()));
+        let of = |(tool, ((own, bias), named)): (&ToolSpec, ((&f64, &f64), &f64))| {
             let side = match tool.effect {
                 Effect::Changes => 0.5,
                 Effect::Reads => -0.5,
                 Effect::Unknown => 0.0,
             };
-            let called = if !failed && was_called(tool) { self.called } else { 0.0 };
-            own - tool_bias * bias + self.next * named + self.change * side * change + called
+            let called = f64::from(u8::from(!request.pending && was_called(tool)));
+            [own - tool_bias * bias, *named, side * change, side * is_told, called]
         };
-        offered.iter().zip(numbers).map(weight).collect()
+        offered.iter().zip(told).map(of).collect()
     }
 }
 
@@ -116,7 +188,7 @@ impl ChoiceWeights {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::json;
-    use toolgate_chat::{Message, ToolCall, ToolReply};
+    use toolgate_chat::{Message, ToolCall, ToolReply, Transcript};
 
     use super::*;
     use crate::Sampling;
@@ -138,33 +210,33 @@ mod tests {
             named: vec![-2.0, -0.5, -4.0],
             change: 0.9,
         };
-        let weigh = |choice: ChoiceWeights, share, is_error| {
-            let run = run(is_error);
-            choice.weigh(&told, share, &TurnRequest::new(&run, &tools, &sampling), &tools)
-        };
         let none = ChoiceWeights::default();
-        assert_eq!(weigh(none, 0.0, false), told.own);
-        assert_eq!(
-            weigh(none, 1.0, false),
-            [0.0, 2.0, 0.0],
-            "what it prefers whatever is asked is taken off"
-        );
-        assert_eq!(weigh(ChoiceWeights { next: 1.0, ..none }, 0.0, false), [-3.0, -2.5, -7.0]);
-        let change = weigh(ChoiceWeights { change: 1.0, ..none }, 0.0, false);
-        let half = (0.9_f64 / 0.1).ln().min(MOST_CHANGE) / 2.0;
+        let weigh_told = |told: &ToolSignals, choice: ChoiceModel, share, is_error| {
+            let run = run(is_error);
+            choice.weigh(told, share, &TurnRequest::new(&run, &tools, &sampling), &tools)
+        };
+        let after = |weights| ChoiceModel { first: None, after: Some(weights) };
+        let weigh = |weights, share| weigh_told(&told, after(weights), share, false);
+        assert_eq!(weigh(none, 0.0), told.own);
+        assert_eq!(weigh(none, 1.0), [0.0, 2.0, 0.0], "what it prefers whatever is asked is taken off");
+        assert_eq!(weigh(ChoiceWeights { own: 0.5, ..none }, 0.0), [-0.5, -1.0, -1.5]);
+        assert_eq!(weigh(ChoiceWeights { next: 1.0, ..none }, 0.0), [-3.0, -2.5, -7.0]);
+        let half = (0.9_f64 / 0.1).ln() / 2.0;
+        let change = weigh(ChoiceWeights { change: 1.0, ..none }, 0.0);
         assert_eq!(change, [-1.0 - half, -2.0 + half, -3.0], "of a command nobody knows");
-        let called = ChoiceWeights { called: -5.0, ..none };
-        assert_eq!(weigh(called, 0.0, false), [-6.0, -2.0, -3.0]);
-        assert_eq!(weigh(called, 0.0, true), told.own, "a call that failed may be made in another way");
+        let biased = weigh(ChoiceWeights { change_bias: 3.0, ..none }, 0.0);
+        assert_eq!(biased, [-2.5, -0.5, -3.0]);
+        let called = after(ChoiceWeights { called: -5.0, ..none });
+        assert_eq!(weigh_told(&told, called, 0.0, false), [-6.0, -2.0, -3.0]);
+        assert_eq!(weigh_told(&told, called, 0.0, true), told.own, "what failed may be tried in another way");
+        let another = run(false);
+        let another = TurnRequest::new(&another, &tools, &sampling).pending(true);
+        assert_eq!(called.weigh(&told, 0.0, &another, &tools), told.own, "what is named may be of its kind");
         let untold = ToolSignals { own: told.own.clone(), ..ToolSignals::default() };
-        let run = run(false);
-        let request = TurnRequest::new(&run, &tools, &sampling);
-        let all = ChoiceWeights { next: 1.0, change: 1.0, called: 0.0 };
-        assert_eq!(
-            all.weigh(&untold, 1.0, &request, &tools),
-            told.own,
-            "what was not asked counts for nothing"
-        );
-        assert!(all.is_sound() && !ChoiceWeights { next: -1.0, ..none }.is_sound());
+        let all = after(ChoiceWeights { next: 1.0, change: 1.0, change_bias: 1.0, ..none });
+        assert_eq!(weigh_told(&untold, all, 1.0, false), told.own, "what was not asked counts for nothing");
+        assert!(all.is_sound() && !after(ChoiceWeights { next: -1.0, ..none }).is_sound());
+        let first = ChoiceModel { first: Some(ChoiceWeights { own: f64::NAN, ..none }), after: None };
+        assert!(!first.is_sound());
     }
 }

@@ -8,7 +8,7 @@ use toolgate_grammar::marks::KnownMark;
 use toolgate_infer::{Attention, Drafting, Forcing, Numerics, Placement, Untrained};
 
 use crate::model::tuning::Tuning;
-use crate::profile::choice::ChoiceWeights;
+use crate::profile::choice::ChoiceModel;
 use crate::profile::decision::DecisionModel;
 use crate::profile::policy::Thresholds;
 use crate::{Constraint, Reasoning};
@@ -51,7 +51,7 @@ pub struct Options {
     /// the probability that each has with a request that says nothing. Default 0: none. Applies to a turn's first call.
     pub tool_bias: f64,
     /// What else counts in the choice of a tool, as it was fitted for the model. Default: nothing.
-    pub choice: ChoiceWeights,
+    pub choice: ChoiceModel,
     /// How much the caller's prior of a tool counts ([`TurnRequest::prior`](crate::TurnRequest::prior)), in logarithms of probability.
     /// Default 0. Applies to a turn's first call.
     pub prior_weight: f64,
@@ -105,7 +105,7 @@ toolgate_chat::setters! { Options  {
     system: Option<SystemPrompt>,
     demonstrations: Demonstrations,
     tool_bias: f64,
-    choice: ChoiceWeights,
+    choice: ChoiceModel,
     prior_weight: f64,
     untrained: Untrained,
     parameters: Parameters,
@@ -185,7 +185,7 @@ impl Default for Options {
             system: None,
             demonstrations: Demonstrations::None,
             tool_bias: 0.0,
-            choice: ChoiceWeights::default(),
+            choice: ChoiceModel::default(),
             prior_weight: 0.0,
             untrained: Untrained::default(),
             marks: Vec::new(),

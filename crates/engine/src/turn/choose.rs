@@ -285,19 +285,29 @@ pub fn weights(
     openings: &[Vec<TokenId>],
     depth: usize,
 ) -> Result<(Vec<f64>, usize), Error> {
+    likely_weights(ahead, openings, depth, f64::NEG_INFINITY)
+}
+
+/// The same, where openings that begin alike share what they have together, unless its logarithm is at least this.
+pub(crate) fn likely_weights(
+    ahead: &mut dyn Look,
+    openings: &[Vec<TokenId>],
+    depth: usize,
+    least: f64,
+) -> Result<(Vec<f64>, usize), Error> {
     let mut weights = vec![0.0; openings.len()];
     let all: Vec<usize> = (0..openings.len()).collect();
-    let calls = weigh(ahead, openings, &all, depth, &mut weights)?;
+    let calls = weigh(ahead, openings, &all, (depth, least), &mut weights)?;
     Ok((weights, calls))
 }
 
-/// Adds the logarithm of the probability of each opening of a group, from token `depth` on, as far as they differ;
-/// the number of evaluations it took.
+/// Adds the logarithm of the probability of each opening of a group, from token `depth` on, as far as they differ and are not less
+/// likely than `least`; the number of evaluations it took.
 fn weigh(
     ahead: &mut dyn Look,
     openings: &[Vec<TokenId>],
     group: &[usize],
-    depth: usize,
+    (depth, least): (usize, f64),
     weights: &mut [f64],
 ) -> Result<usize, Error> {
     let token = |index: usize, at: usize| openings.get(index).and_then(|opening| opening.get(at)).copied();
@@ -316,14 +326,17 @@ fn weigh(
     for (chosen, share) in next.into_iter().zip(shares) {
         let members: Vec<usize> =
             group.iter().copied().filter(|&index| token(index, differ) == Some(chosen)).collect();
+        let so_far = members.first().and_then(|&member| weights.get(member)).copied().unwrap_or_default();
+        let is_parted = members.len() > 1 && so_far + share >= least;
+        let share = if is_parted { share } else { share - (members.len() as f64).ln() };
         for &member in &members {
             if let Some(weight) = weights.get_mut(member) {
                 *weight += share;
             }
         }
-        if members.len() > 1 {
+        if is_parted {
             calls += ahead.go(&[chosen])?;
-            calls += weigh(ahead, openings, &members, differ + 1, weights)?;
+            calls += weigh(ahead, openings, &members, (differ + 1, least), weights)?;
             calls += ahead.back(&here)?;
         }
     }
@@ -383,18 +396,26 @@ mod tests {
 
     #[test]
     fn openings_are_weighed_where_they_differ() {
-        let backend = Scripted::new(Arc::new(Vocabulary::bytes_only())).say("get_b(");
-        let mut session = Session::new(backend);
-        session.set_prompt(&[65], 0, &Cancel::default(), &mut |_| ()).unwrap();
+        let begun = || {
+            let backend = Scripted::new(Arc::new(Vocabulary::bytes_only())).say("get_b(");
+            let mut session = Session::new(backend);
+            session.set_prompt(&[65], 0, &Cancel::default(), &mut |_| ()).unwrap();
+            session
+        };
+        let mut session = begun();
         let tokens = |text: &str| text.bytes().map(u32::from).collect::<Vec<_>>();
         let openings = ["get_a(", "get_b(", "get_bc(", "put("].map(tokens);
         let mut weights = vec![0.0; 4];
-        let calls = weigh(&mut session, &openings, &[0, 1, 2, 3], 0, &mut weights).unwrap();
+        let calls =
+            weigh(&mut session, &openings, &[0, 1, 2, 3], (0, f64::NEG_INFINITY), &mut weights).unwrap();
         let likeliest = (0..4).max_by(|&a, &b| weights[a].total_cmp(&weights[b]));
         assert_eq!(likeliest, Some(1), "{weights:?}");
         assert!(weights[2] < weights[1] && weights[3] < weights[1] && weights[0] < weights[1], "{weights:?}");
         assert!(calls < openings.iter().map(Vec::len).sum(), "what they share is evaluated once: {calls}");
         assert_eq!(session.tokens().len(), 1, "what differs is taken back");
+        let (shared, calls) = likely_weights(&mut begun(), &openings, 0, 0.0).unwrap();
+        assert!(shared[0] == shared[1] && shared[1] == shared[2] && shared[3] < shared[1], "{shared:?}");
+        assert_eq!(calls, 0, "nothing is so likely that it is parted");
     }
 
     #[test]

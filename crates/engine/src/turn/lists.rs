@@ -39,7 +39,7 @@ pub struct Told {
     pub yes: f64,
     /// The probability of those that say no.
     pub no: f64,
-    /// The probability of each word that says yes, in their order. Words that begin with the same token share that of the token.
+    /// The probability of each word that says yes, in their order. Words that begin alike may share that of their beginning.
     pub words: Vec<f64>,
 }
 
@@ -80,9 +80,9 @@ impl Told {
         self.yes + self.no >= LEAST_SAID
     }
 
-    /// The probability of yes; 0 where the model tells nothing.
+    /// The probability of yes; 0 where the model tells nothing, and only there.
     pub fn p(&self) -> f64 {
-        if self.tells() { self.yes / (self.yes + self.no) } else { 0.0 }
+        if self.tells() { (self.yes / (self.yes + self.no)).max(NONE) } else { 0.0 }
     }
 
     /// The logarithm of the odds of yes; 0 where the model tells nothing.
@@ -480,6 +480,10 @@ mod tests {
     fn a_model_that_says_neither_tells_nothing() {
         let told = |yes, no| Told { yes, no, ..Told::default() };
         assert_eq!((told(0.0, 0.0).p(), told(0.04, 0.01).p()), (0.0, 0.0));
+        assert!(
+            told(0.0, 0.9).p() > 0.0,
+            "a server that does not tell of an answer says that it is unlikely"
+        );
         assert!(told(0.8, 0.1).p() > 0.85 && told(0.1, 0.8).p() < 0.15);
         assert_eq!((told(0.0, 0.0).log_odds(), told(0.3, 0.3).log_odds()), (0.0, 0.0));
         assert!(told(0.0, 1.0).log_odds() < -10.0 && told(0.0, 1.0).log_odds().is_finite());

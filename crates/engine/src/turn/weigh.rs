@@ -16,7 +16,7 @@ use crate::profile::decision::{Signal, Signals};
 use crate::profile::policy::Thresholds;
 use crate::prompt::disk_cache::Extent;
 use crate::turn::changes::May;
-use crate::turn::choose::{empty, mean};
+use crate::turn::choose::{Look, empty, likely_weights, mean};
 use crate::turn::driver::ScoredModel;
 use crate::turn::lists::{List, Told};
 use crate::turn::local::State;
@@ -67,8 +67,8 @@ impl<'a, B: Backend + Send> Making<'a, B> {
         state: &mut State<B>,
         offered: &[ToolSpec],
     ) -> Result<ToolSignals, Error> {
-        let (choice, transcript) = (self.engine.options.choice, self.request.transcript);
-        choice.ask(transcript, offered, |list| self.answered(state, list))
+        let (choice, request) = (self.engine.options.choice, self.request);
+        choice.ask(request, offered, |list| self.answered(state, list))
     }
 
     /// The logarithm of the odds of yes that a list tells; none where there is no list.
@@ -268,10 +268,13 @@ impl<B: Backend + Send> LocalEngine<B> {
     }
 }
 
-/// How likely the words of a list come next behind it, by the first token in which they part.
+/// How likely the words of a list come next behind it. Yes and no are told by the first token in which the words part. Words of one answer
+/// that begin alike share what their beginning has, by what follows it.
 fn shares<B: Backend>(session: &mut Session<B>, list: &List) -> Result<Told, Error> {
     let tokens = |words: &[String]| -> Result<Vec<Vec<TokenId>>, Error> {
-        words.iter().map(|word| Ok(session.backend().tokenize(word, Specials::Plain)?)).collect()
+        // A word ends with its line, else it is the beginning of another.
+        let word = |word: &String| Ok(session.backend().tokenize(&format!("{word}\n"), Specials::Plain)?);
+        words.iter().map(word).collect()
     };
     let (words, no, barred) = (tokens(&list.yes)?, tokens(&list.no)?, tokens(&list.barred)?);
     // Where all begin alike, they part behind that.
@@ -292,11 +295,71 @@ fn shares<B: Backend>(session: &mut Session<B>, list: &List) -> Result<Told, Err
     let told = log_probabilities(session.logits()?, &asked).into_iter().map(f64::exp);
     let told: BTreeMap<TokenId, f64> = asked.iter().copied().zip(told).collect();
     let of = |token: &TokenId| told.get(token).copied().unwrap_or_default();
-    let of_word = |word: &Vec<TokenId>| {
-        let Some(token) = word.get(same).filter(|token| yes.contains(token)) else { return 0.0 };
-        let alike = words.iter().filter(|other| other.get(same) == Some(token)).count();
-        of(token) / alike.max(1) as f64
-    };
-    let words = words.iter().map(of_word).collect();
-    Ok(Told { yes: yes.iter().map(of).sum(), no: no.iter().map(of).sum(), words })
+    let mut shares = vec![0.0; words.len()];
+    for token in &yes {
+        let begins = |(at, word): (usize, &Vec<TokenId>)| (word.get(same) == Some(token)).then_some(at);
+        let alike: Vec<usize> = words.iter().enumerate().filter_map(begins).collect();
+        let rests = || alike.iter().filter_map(|at| words.get(*at)?.get(same + 1..).map(<[TokenId]>::to_vec));
+        let parts = match alike.len() > 1 && of(token) >= LEAST_PARTED {
+            true => parted(session, *token, of(token), rests().collect())?,
+            false => vec![1.0 / alike.len() as f64; alike.len()],
+        };
+        for (at, part) in alike.into_iter().zip(parts) {
+            if let Some(share) = shares.get_mut(at) {
+                *share = of(token) * part;
+            }
+        }
+    }
+    Ok(Told { yes: yes.iter().map(of).sum(), no: no.iter().map(of).sum(), words: shares })
+}
+
+/// Words that begin with the same token are told apart where they have this probability together. Less would decide nothing.
+const LEAST_PARTED: f64 = 0.05;
+
+/// The parts that words have of the token with which all begin, which has this probability, by what follows it in each. The session is
+/// where it was afterwards.
+fn parted<B: Backend>(
+    session: &mut Session<B>,
+    token: TokenId,
+    p: f64,
+    rests: Vec<Vec<TokenId>>,
+) -> Result<Vec<f64>, Error> {
+    let here = session.here()?;
+    session.go(&[token])?;
+    let (told, _) = likely_weights(session, &rests, 0, (LEAST_PARTED / p).ln())?;
+    session.back(&here)?;
+    let parts: Vec<f64> = told.into_iter().map(f64::exp).collect();
+    let all: f64 = parts.iter().sum();
+    Ok(parts.into_iter().map(|part| if all > 0.0 { part / all } else { 0.0 }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+    use std::sync::Arc;
+
+    use serde_json::json;
+    use toolgate_chat::Message;
+    use toolgate_infer::Vocabulary;
+    use toolgate_infer::scripted::Scripted;
+
+    use super::*;
+    use crate::{Options, Sampling};
+
+    #[test]
+    fn names_that_begin_alike_are_told_apart() {
+        let names = ["gate.open", "gate.open_all", "gate.shut", "lamp.lit"];
+        let tools = names.map(|name| ToolSpec::new(name, "", json!({"type": "object"})).unwrap());
+        let (sampling, asked) = (Sampling::default(), Transcript::new().with(Message::User("Go".to_owned())));
+        for (at, name) in names.iter().enumerate() {
+            let model = Scripted::new(Arc::new(Vocabulary::bytes_only()));
+            let model = model.on("Request: Go\nNext:", format!(" {name}\n"));
+            let engine = LocalEngine::scripted(model, Options::default()).unwrap();
+            let request = TurnRequest::new(&asked, &tools, &sampling);
+            let signals = engine.signals(&request, &[Signal::Next], &Cancel::default()).unwrap();
+            let named = &signals.named;
+            assert!(named[at] > -0.2, "{name}: {named:?}");
+            assert!((0..names.len()).all(|other| other == at || named[other] < -2.0), "{name}: {named:?}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use toolgate_engine::{
 use toolgate_infer::Untrained;
 use toolgate_llama::LlamaBackend;
 
-use super::tools::options;
+use super::marks::options;
 use super::{ANSWERING, Measured, Report, ViewTried, share};
 use crate::decision::{State, Wanted};
 use crate::host::Host;

@@ -1,4 +1,4 @@
-//! Second step: a decision between call and answer that is fitted to what the model tells of requests, with the marks (`tools`) and behind
+//! Second step: a decision between call and answer that is fitted to what the model tells of requests, with the marks (`marks`) and behind
 //! the examples (`demonstrations`) that suit it.
 //!
 //! What weights are worth is measured on sets of tools that they were not fitted to, each in turn. Those of the profile are fitted to
@@ -11,8 +11,9 @@ use toolgate_engine::stages::{log_odds, logistic};
 use toolgate_engine::{DecisionModel, DecisionWeights, LocalEngine, Signal};
 use toolgate_llama::LlamaBackend;
 
+use super::choice::{choice, is_choice};
 use super::demonstrations::demonstrations;
-use super::tools::{choice, is_choice, trained};
+use super::marks::trained;
 use super::{Bin, DECIDING, Decision, Feature, Measured, Report, share};
 use crate::decision::{Case, Data, Number, Split, Start, State, Wanted, Weights, area, ask_all, right, row};
 use crate::host::Host;
@@ -27,6 +28,7 @@ pub(super) const START: DecisionModel = DecisionModel {
         next: 0.47,
         asked: 0.0,
         invented: 0.0,
+        change: 0.0,
         changed: 0.0,
     }),
     after: None,
@@ -40,6 +42,7 @@ const AFTER: DecisionWeights = DecisionWeights {
     next: 0.5,
     asked: -0.15,
     invented: 0.0,
+    change: 0.5,
     changed: 0.0,
 };
 
@@ -186,6 +189,7 @@ fn weight_of(number: Number, weights: &mut DecisionWeights) -> Option<&mut f64> 
         Number::Next => &mut weights.next,
         Number::Asked => &mut weights.asked,
         Number::Invented => &mut weights.invented,
+        Number::Change => &mut weights.change,
         Number::Changed => &mut weights.changed,
         Number::Failed | Number::Overlap => return None,
     })
@@ -194,14 +198,14 @@ fn weight_of(number: Number, weights: &mut DecisionWeights) -> Option<&mut f64> 
 /// Whether a weight of the wrong sign is a chance of the data, and not to be kept.
 fn is_wrong(number: Number, weight: f64) -> bool {
     match number {
-        Number::Call | Number::Live | Number::Next | Number::Overlap => weight < 0.0,
+        Number::Call | Number::Live | Number::Next | Number::Overlap | Number::Change => weight < 0.0,
         Number::Free | Number::Asked | Number::Invented => weight > 0.0,
         Number::Failed | Number::Changed => false,
     }
 }
 
 /// Four digits are more than was measured.
-fn rounded(number: f64) -> f64 {
+pub(super) fn rounded(number: f64) -> f64 {
     (number * 1e4).round() / 1e4
 }
 
@@ -279,10 +283,11 @@ fn fit(known: &[Case<'_>], report: &mut Report, profile: &mut Profile) -> anyhow
     // Behind a failure nothing tells: the list says "none", whether another call would mend it or not.
     let after: Vec<&Case<'_>> =
         later.into_iter().filter(|case| case.wanted.state != State::AfterFailure).collect();
-    let numbers = [Number::Next, Number::Asked, Number::Changed];
+    let numbers = [Number::Next, Number::Asked, Number::Change, Number::Changed];
     decision.after = area(&across(&after, &numbers, AFTER));
     if decision.after.is_some_and(|found| found.area - found.within >= SURE) {
-        model.after = weights(&after, &numbers, AFTER).filter(|weights| weights.next > 0.0);
+        model.after =
+            weights(&after, &numbers, AFTER).filter(|weights| weights.next > 0.0 || weights.change > 0.0);
     }
     if model.after.is_some() {
         // The model itself tells then what is left to be done. A name that no call took up may be one that is to be left alone.
@@ -347,7 +352,7 @@ mod tests {
             signals.call = (at * 7 % 11) as f64;
             signals.invented = f64::from(u8::from(!wanted.call && at % 3 == 0));
             signals.change = if wanted.is_change() { 0.7 } else { 0.3 };
-            Case { wanted, signals, overlap: 0.0 }
+            Case { wanted, signals, may_change: true, overlap: 0.0 }
         }
         data.requests.iter().enumerate().map(case).collect()
     }

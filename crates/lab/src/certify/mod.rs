@@ -1,8 +1,8 @@
 //! `toolgate certify`: measures a model's file and writes the profile that later runs are led by.
 //!
 //! - `format` proves its format and marks on its own vocabulary.
-//! - `demonstrations`, `decide` and `tools` ask it requests of this project's own: behind which examples, when a call is wanted, and of
-//!   which tool.
+//! - `marks`, `demonstrations`, `decide` and `choice` ask it requests of this project's own: with which marks and behind which examples it
+//!   calls best, when a call is wanted, and of which tool.
 //! - `answers` looks at its answers, and `speed` times it. `html` shows all of it to people.
 //!
 //! Invariant: nothing in a profile is a guess about the model's name. What could not be measured keeps what all profiles start from.
@@ -10,13 +10,14 @@
 //! For the packages of this workspace alone: the program mounts it.
 
 mod answers;
+mod choice;
 mod decide;
 mod demonstrations;
 mod format;
 mod html;
+mod marks;
 mod plots;
 mod speed;
-mod tools;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -201,7 +202,7 @@ pub(crate) struct Bin {
 /// Which tool it calls.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Tools {
-    /// The share of right ones, as the profile has it.
+    /// The share of right ones, by weights that were fitted to other sets of tools.
     pub(crate) accuracy: f64,
     pub(crate) asked: usize,
     /// What the profile begins conversations with.

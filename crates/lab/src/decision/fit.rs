@@ -122,7 +122,7 @@ impl Weights {
 }
 
 /// Solves a system of linear equations; none where it has no one solution.
-fn solve(mut lines: Vec<Vec<f64>>, mut right: Vec<f64>) -> Option<Vec<f64>> {
+pub(super) fn solve(mut lines: Vec<Vec<f64>>, mut right: Vec<f64>) -> Option<Vec<f64>> {
     let n = right.len();
     for at in 0..n {
         let greatest = (at..n).max_by(|&a, &b| {

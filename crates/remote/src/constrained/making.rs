@@ -181,8 +181,8 @@ impl ScoredModel for Making<'_> {
         };
         let own = self.weigh(server, &here, &openings)?;
         let may = may.weighed(offered, &own);
-        let (choice, transcript) = (self.options.choice, self.request.transcript);
-        let told = choice.ask(transcript, offered, |list| self.told(list))?;
+        let (choice, request) = (self.options.choice, self.request);
+        let told = choice.ask(request, offered, |list| self.told(list))?;
         let told = ToolSignals { own, bias, ..told };
         Ok((best(self.options, self.request, offered, &told, may), may))
     }
