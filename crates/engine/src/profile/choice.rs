@@ -13,7 +13,8 @@ use crate::profile::policy::Reached;
 use crate::turn::lists::{List, Told};
 
 /// What is added to the logarithm of a tool's probability in the choice of the tool that a call is of. It counts where the choice is
-/// weighed at all ([`Options::tool_bias`](crate::Options::tool_bias), [`Options::prior_weight`](crate::Options::prior_weight)).
+/// weighed at all ([`Options::tool_bias`](crate::Options::tool_bias), [`Options::prior_weight`](crate::Options::prior_weight)), and where
+/// the caller tells of no tool that it suits or does not ([`TurnRequest::prior`]).
 ///
 /// ```
 /// use toolgate_engine::{ChoiceModel, ChoiceWeights};
@@ -91,8 +92,12 @@ impl ChoiceModel {
         })
     }
 
-    /// The weights that count in a turn.
+    /// The weights that count in a turn. They were fitted where nothing else speaks for tools: beside a caller's prior the model's own
+    /// choice counts.
     fn of(self, request: &TurnRequest<'_>) -> ChoiceWeights {
+        if request.prior.iter().any(|prior| *prior != 0.0) {
+            return ChoiceWeights::default();
+        }
         let weights = match Reached::of(request) {
             Reached::Request | Reached::Failure => self.first,
             Reached::Result | Reached::Change => self.after,
@@ -232,6 +237,14 @@ mod tests {
         let another = run(false);
         let another = TurnRequest::new(&another, &tools, &sampling).pending(true);
         assert_eq!(called.weigh(&told, 0.0, &another, &tools), told.own, "what is named may be of its kind");
+        let led = run(false);
+        let led = TurnRequest::new(&led, &tools, &sampling).prior(&[0.0, 1.0, 0.0]);
+        assert_eq!(called.weigh(&told, 0.0, &led, &tools), told.own, "something else speaks for a tool");
+        let asked = |request: &TurnRequest<'_>| {
+            let told = |_: &List| Err("a list is asked");
+            after(ChoiceWeights { next: 1.0, ..none }).ask(request, &tools, told)
+        };
+        assert_eq!((asked(&led), asked(&another)), (Ok(ToolSignals::default()), Err("a list is asked")));
         let untold = ToolSignals { own: told.own.clone(), ..ToolSignals::default() };
         let all = after(ChoiceWeights { next: 1.0, change: 1.0, change_bias: 1.0, ..none });
         assert_eq!(weigh_told(&untold, all, 1.0, false), told.own, "what was not asked counts for nothing");

@@ -56,10 +56,6 @@ pub struct DecisionWeights {
     /// For [`Signals::invented`], not above 0. It counts before any call, where the call weighs something, too.
     #[serde(skip_serializing_if = "is_zero")]
     pub invented: f64,
-    /// For the logarithm of the odds that the request asks for a change ([`Signals::change`]), behind calls that changed nothing yet: what
-    /// is left to be done then is the change. It counts behind results, where a tool is offered that could make one.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub change: f64,
     /// After a call that changed something.
     #[serde(skip_serializing_if = "is_zero")]
     pub changed: f64,
@@ -161,19 +157,13 @@ impl DecisionModel {
         };
         let Some(weights) = weights else { return Ok(usual) };
         let Some(told) = weights.told(read)? else { return Ok(usual) };
-        let may_change = request.tools.iter().any(|tool| tool.effect != Effect::Reads);
         let state = match reached {
             Reached::Request if names_what_is_looked_at(request) => NAMED,
             Reached::Result if request.pending => PENDING,
             Reached::Change => weights.changed,
             _ => 0.0,
         };
-        let change = match reached {
-            Reached::Result if weights.change != 0.0 && may_change => read(Signal::Change)?,
-            _ => None,
-        };
-        let change = weights.change * change.map_or(0.0, bounded_change);
-        let threshold = weights.threshold(told + state + change);
+        let threshold = weights.threshold(told + state);
         Ok(match reached {
             Reached::Request => Thresholds { first: threshold, ..usual },
             Reached::Result => Thresholds { after_success: threshold, ..usual },
@@ -224,11 +214,7 @@ const MOST_CHANGE: f64 = 4.0;
 /// The logarithm of the odds that a change is asked for, as far as it counts; none where a probability of 0 says that nothing is told.
 #[doc(hidden)]
 pub fn change_odds(p: f64) -> Option<f64> {
-    (p > 0.0).then(|| bounded_change(log_odds(p)))
-}
-
-fn bounded_change(log_odds: f64) -> f64 {
-    log_odds.clamp(-MOST_CHANGE, MOST_CHANGE)
+    (p > 0.0).then(|| log_odds(p).clamp(-MOST_CHANGE, MOST_CHANGE))
 }
 
 /// How much of a call is made up, as far as it counts.
@@ -242,8 +228,7 @@ fn names_what_is_looked_at(request: &TurnRequest<'_>) -> bool {
 }
 
 impl DecisionWeights {
-    /// The probability that a call is wanted. `changed` says whether the last call changed something. Where no tool is offered that
-    /// could make a change, [`Signals::change`] has to be 0.
+    /// The probability that a call is wanted. `changed` says whether the last call changed something.
     ///
     /// ```
     /// use toolgate_engine::{DecisionWeights, Signals};
@@ -253,8 +238,7 @@ impl DecisionWeights {
     /// assert_eq!(weights.probability(&signals, true), 0.5);
     /// ```
     pub fn probability(&self, signals: &Signals, changed: bool) -> f64 {
-        let asks = change_odds(signals.change).unwrap_or_default();
-        let state = if changed { self.changed } else { self.change * asks };
+        let state = if changed { self.changed } else { 0.0 };
         let sum = self.bias
             + self.call * signals.call
             + self.free * signals.free
@@ -266,11 +250,11 @@ impl DecisionWeights {
         logistic(sum)
     }
 
-    /// Whether all are numbers, those of the call and of a change are not below 0, and that of what is made up not above it.
+    /// Whether all are numbers, that of the call is not below 0, and that of what is made up not above it.
     pub(crate) fn is_sound(&self) -> bool {
-        let Self { bias, call, free, live, next, asked, invented, change, changed } = *self;
-        let all = [bias, call, free, live, next, asked, invented, change, changed];
-        all.into_iter().all(f64::is_finite) && call >= 0.0 && invented <= 0.0 && change >= 0.0
+        let Self { bias, call, free, live, next, asked, invented, changed } = *self;
+        let all = [bias, call, free, live, next, asked, invented, changed];
+        all.into_iter().all(f64::is_finite) && call >= 0.0 && invented <= 0.0
     }
 
     /// What all numbers but the call's own come to, for a call of which nothing is made up. None where one cannot be told.
@@ -415,33 +399,5 @@ mod tests {
         assert!(bars(false) && !bars(true), "a client decides itself");
         let asked = Transcript::new().with(Message::User("Look.".to_owned()));
         assert_eq!(of(&asked, false), 0.5, "no weights for first turns");
-    }
-
-    #[test]
-    fn a_run_goes_on_while_the_change_that_was_asked_for_is_not_made() {
-        let weights = DecisionWeights { bias: -1.0, change: 1.0, changed: 0.0, ..DecisionWeights::default() };
-        let decision = DecisionModel { first: None, after: Some(weights) };
-        let tool = |effect| ToolSpec::new("t", "", json!({})).unwrap().with_effect(effect);
-        let call = ToolCall::new("t", serde_json::Map::new());
-        let run = Transcript::new().with(Message::User("Mend it.".to_owned()));
-        let run =
-            run.with(Message::calls([call.clone()])).with(Message::Tool(vec![ToolReply::ok(&call, "x")]));
-        let sampling = Sampling::default();
-        let of = |effect, changed: bool, asks: f64| {
-            let tools = [tool(effect)];
-            let request = TurnRequest::new(&run, &tools, &sampling).changed(changed);
-            let thresholds = decision.thresholds(Thresholds::default(), &request, &mut |signal| {
-                assert_eq!(signal, Signal::Change, "nothing else is weighed");
-                Ok(Some(asks))
-            });
-            thresholds.unwrap().of(&request)
-        };
-        assert_eq!((of(Effect::Changes, false, 2.0), of(Effect::Unknown, false, 2.0)), (0.0, 0.0));
-        assert_eq!(of(Effect::Changes, false, 0.5), NEVER, "it is not sure that one is asked for");
-        assert_eq!(of(Effect::Changes, true, 2.0), NEVER, "it was made");
-        assert_eq!(of(Effect::Reads, false, 2.0), NEVER, "no tool could make it");
-        let told = |change, changed| weights.probability(&Signals { change, ..Signals::default() }, changed);
-        assert!(told(0.9, false) > 0.5 && told(0.9, true) < 0.5);
-        assert_eq!(told(0.0, false), told(0.0, true), "where nothing is told nothing counts");
     }
 }

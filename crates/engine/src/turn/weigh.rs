@@ -299,10 +299,11 @@ fn shares<B: Backend>(session: &mut Session<B>, list: &List) -> Result<Told, Err
     for token in &yes {
         let begins = |(at, word): (usize, &Vec<TokenId>)| (word.get(same) == Some(token)).then_some(at);
         let alike: Vec<usize> = words.iter().enumerate().filter_map(begins).collect();
-        let rests = || alike.iter().filter_map(|at| words.get(*at)?.get(same + 1..).map(<[TokenId]>::to_vec));
-        let parts = match alike.len() > 1 && of(token) >= LEAST_PARTED {
-            true => parted(session, *token, of(token), rests().collect())?,
-            false => vec![1.0 / alike.len() as f64; alike.len()],
+        let parts = if alike.len() > 1 && of(token) >= LEAST_PARTED {
+            let rest = |at: &usize| words.get(*at)?.get(same + 1..).map(<[TokenId]>::to_vec);
+            parted(session, *token, of(token), alike.iter().filter_map(rest).collect())?
+        } else {
+            vec![1.0 / alike.len() as f64; alike.len()]
         };
         for (at, part) in alike.into_iter().zip(parts) {
             if let Some(share) = shares.get_mut(at) {

@@ -170,7 +170,7 @@ fn shown(found: Option<Area>) -> String {
 }
 
 /// What is known of a request, as a line of JSON.
-fn line(Case { wanted, signals, overlap, .. }: &Case<'_>) -> serde_json::Value {
+fn line(Case { wanted, signals, overlap }: &Case<'_>) -> serde_json::Value {
     json!({"id": wanted.id, "call": signals.call, "free": signals.free, "live": signals.live, "next": signals.next,
         "asked": signals.asked, "invented": signals.invented, "change": signals.change, "overlap": overlap,
         "tools": signals.tools, "bias": signals.bias, "named": signals.named})

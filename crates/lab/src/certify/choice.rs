@@ -232,8 +232,7 @@ mod tests {
         let data = Data::read()?;
         // A model that repeats the tool that it called last, and otherwise does not know which one is wanted.
         let told = |wanted| {
-            let mut case =
-                Case { wanted, signals: toolgate_engine::Signals::default(), may_change: true, overlap: 0.0 };
+            let mut case = Case { wanted, signals: toolgate_engine::Signals::default(), overlap: 0.0 };
             let tools = data.tools(&wanted.set);
             let run = wanted.transcript();
             let last = run.calls_of_run().last().map(|(call, _)| call.name.clone());
@@ -268,8 +267,7 @@ mod tests {
         let data = Data::read()?;
         // A model that knows the right tool, and whose list tells the contrary.
         let told = |wanted| {
-            let mut case =
-                Case { wanted, signals: toolgate_engine::Signals::default(), may_change: true, overlap: 0.0 };
+            let mut case = Case { wanted, signals: toolgate_engine::Signals::default(), overlap: 0.0 };
             let each = |of: &dyn Fn(bool) -> f64| {
                 data.tools(&wanted.set).iter().map(|tool| of(wanted.is_right(tool.name.as_str()))).collect()
             };

@@ -28,7 +28,6 @@ pub(super) const START: DecisionModel = DecisionModel {
         next: 0.47,
         asked: 0.0,
         invented: 0.0,
-        change: 0.0,
         changed: 0.0,
     }),
     after: None,
@@ -42,7 +41,6 @@ const AFTER: DecisionWeights = DecisionWeights {
     next: 0.5,
     asked: -0.15,
     invented: 0.0,
-    change: 0.5,
     changed: 0.0,
 };
 
@@ -53,7 +51,7 @@ const INVENTED: f64 = -0.7;
 const NEVER: f64 = 2.0;
 /// The area that a decision behind results surely has to have. There most runs are done, and a call that nobody asked for is worse than
 /// an answer that comes too early: a decision that is somewhat better than chance would keep runs going.
-const SURE: f64 = 0.7;
+const SURE: f64 = 0.8;
 /// As likely as not.
 const EVEN: f64 = 0.5;
 /// No threshold for changes lies beyond these.
@@ -189,7 +187,6 @@ fn weight_of(number: Number, weights: &mut DecisionWeights) -> Option<&mut f64> 
         Number::Next => &mut weights.next,
         Number::Asked => &mut weights.asked,
         Number::Invented => &mut weights.invented,
-        Number::Change => &mut weights.change,
         Number::Changed => &mut weights.changed,
         Number::Failed | Number::Overlap => return None,
     })
@@ -198,7 +195,7 @@ fn weight_of(number: Number, weights: &mut DecisionWeights) -> Option<&mut f64> 
 /// Whether a weight of the wrong sign is a chance of the data, and not to be kept.
 fn is_wrong(number: Number, weight: f64) -> bool {
     match number {
-        Number::Call | Number::Live | Number::Next | Number::Overlap | Number::Change => weight < 0.0,
+        Number::Call | Number::Live | Number::Next | Number::Overlap => weight < 0.0,
         Number::Free | Number::Asked | Number::Invented => weight > 0.0,
         Number::Failed | Number::Changed => false,
     }
@@ -283,11 +280,10 @@ fn fit(known: &[Case<'_>], report: &mut Report, profile: &mut Profile) -> anyhow
     // Behind a failure nothing tells: the list says "none", whether another call would mend it or not.
     let after: Vec<&Case<'_>> =
         later.into_iter().filter(|case| case.wanted.state != State::AfterFailure).collect();
-    let numbers = [Number::Next, Number::Asked, Number::Change, Number::Changed];
+    let numbers = [Number::Next, Number::Asked, Number::Changed];
     decision.after = area(&across(&after, &numbers, AFTER));
     if decision.after.is_some_and(|found| found.area - found.within >= SURE) {
-        model.after =
-            weights(&after, &numbers, AFTER).filter(|weights| weights.next > 0.0 || weights.change > 0.0);
+        model.after = weights(&after, &numbers, AFTER).filter(|weights| weights.next > 0.0);
     }
     if model.after.is_some() {
         // The model itself tells then what is left to be done. A name that no call took up may be one that is to be left alone.
@@ -352,7 +348,7 @@ mod tests {
             signals.call = (at * 7 % 11) as f64;
             signals.invented = f64::from(u8::from(!wanted.call && at % 3 == 0));
             signals.change = if wanted.is_change() { 0.7 } else { 0.3 };
-            Case { wanted, signals, may_change: true, overlap: 0.0 }
+            Case { wanted, signals, overlap: 0.0 }
         }
         data.requests.iter().enumerate().map(case).collect()
     }

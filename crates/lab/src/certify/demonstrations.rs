@@ -89,8 +89,7 @@ mod tests {
     fn told(data: &Data, sides: f64, tools: f64) -> Vec<Case<'_>> {
         let shown = data.requests.iter().filter(|wanted| is_shown(wanted, data));
         let case = |wanted| {
-            let mut case =
-                Case { wanted, signals: toolgate_engine::Signals::default(), may_change: true, overlap: 0.0 };
+            let mut case = Case { wanted, signals: toolgate_engine::Signals::default(), overlap: 0.0 };
             case.signals.call = if wanted.call { sides } else { -sides };
             let offered = data.tools(&wanted.set);
             let weight = |name: &str| if wanted.is_right(name) { tools } else { 0.0 };

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use anyhow::Context;
-use toolgate_chat::{Effect, ToolSpec};
+use toolgate_chat::ToolSpec;
 use toolgate_engine::{Cancel, LocalEngine, Sampling, Signal, Signals, TurnRequest};
 use toolgate_llama::LlamaBackend;
 
@@ -26,8 +26,7 @@ pub(crate) fn ask_all<'d>(
         let tools = data.tools(&wanted.set);
         let signals = signals(engine, wanted, tools, signals_of(wanted))
             .with_context(|| format!("request {}", wanted.id))?;
-        let may_change = tools.iter().any(|tool| tool.effect != Effect::Reads);
-        known.push(Case { wanted, signals, may_change, overlap: overlap.with(&wanted.request, tools) });
+        known.push(Case { wanted, signals, overlap: overlap.with(&wanted.request, tools) });
         if done().is_break() {
             break;
         }

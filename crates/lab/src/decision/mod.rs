@@ -11,7 +11,6 @@ mod overlap;
 mod requests;
 
 use toolgate_engine::Signals;
-use toolgate_engine::stages::change_odds;
 
 pub(crate) use asking::{ask_all, signals};
 pub(crate) use choose::{Alternative, Held, fit_choice};
@@ -24,8 +23,6 @@ pub(crate) struct Case<'d> {
     pub(crate) wanted: &'d Wanted,
     /// What the model tells of it.
     pub(crate) signals: Signals,
-    /// Whether a tool is offered that could make a change.
-    pub(crate) may_change: bool,
     /// The share of the request's n-grams of letters that the tools have, in names and descriptions, weighed by rarity.
     pub(crate) overlap: f64,
 }
@@ -47,8 +44,6 @@ pub(crate) enum Number {
     Invented,
     /// The overlap.
     Overlap,
-    /// That the request asks for a change, where one could be made and was not.
-    Change,
     /// Whether the last calls failed.
     Failed,
     /// Whether something was changed.
@@ -67,10 +62,6 @@ impl Number {
             Self::Asked => case.signals.asked,
             Self::Invented => case.signals.invented,
             Self::Overlap => case.overlap,
-            Self::Change => {
-                let is_open = case.may_change && case.wanted.state != State::AfterChange;
-                change_odds(case.signals.change).filter(|_| is_open).unwrap_or_default()
-            }
             Self::Failed => is(State::AfterFailure),
             Self::Changed => is(State::AfterChange),
         }
