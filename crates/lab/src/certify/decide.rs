@@ -201,9 +201,9 @@ fn is_wrong(number: Number, weight: f64) -> bool {
     }
 }
 
-/// Four digits are more than was measured.
+/// Four digits are more than was measured. Of zeros there is one.
 pub(super) fn rounded(number: f64) -> f64 {
-    (number * 1e4).round() / 1e4
+    (number * 1e4).round() / 1e4 + 0.0
 }
 
 /// Weights of these numbers, fitted to what was told; numbers whose weights come out with the wrong sign are left out.
@@ -351,6 +351,12 @@ mod tests {
             Case { wanted, signals, overlap: 0.0 }
         }
         data.requests.iter().enumerate().map(case).collect()
+    }
+
+    #[test]
+    fn a_number_is_rounded_to_four_digits_and_no_zero_has_a_sign() {
+        assert_eq!((rounded(0.123_45), rounded(-1.999_96)), (0.1235, -2.0));
+        assert!(rounded(-1e-9).is_sign_positive());
     }
 
     #[test]
