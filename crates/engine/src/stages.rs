@@ -6,7 +6,6 @@
 pub use crate::constraint::automata::Sides;
 pub use crate::model::pool::{Lent, Pool, lock};
 pub use crate::profile::choice::{CHOICE_NUMBERS, ToolSignals};
-pub use crate::profile::decision::change_odds;
 pub use crate::profile::policy::EVEN;
 pub use crate::turn::changes::{May, effect_of, is_to_ask, share_of};
 pub use crate::turn::choose::{Biases, FreeCalls, Look, best, empty, is_weighed, mean, openings_of, weights};

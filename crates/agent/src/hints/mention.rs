@@ -28,24 +28,24 @@ impl Hint for Mention {
             let named = mentions.named(&seen);
             advice.directories.extend(named.directories.iter().cloned());
             let nothing_there = seen.readable.files.is_empty() && seen.readable.open.is_empty();
-            let called = at.memory.called.contains(offer.spec.name.as_str());
+            let was_called = at.memory.called.contains(offer.spec.name.as_str());
             *fit = match path.takes {
                 PathKind::Editable if nothing_there => Fit::Clashes,
-                takes => fit_of(takes, &named, mentions.said.is_begun().then_some(called)),
+                takes => fit_of(takes, &named, mentions.said.is_begun(), was_called),
             };
         }
     }
 }
 
-/// How a tool that takes such paths goes with what a user named. `begun` is there once calls were made, and tells whether it was called.
-/// What is missing then is to be made, and a name that was found nowhere may be a new one: it is looked for as another one was, or not.
-fn fit_of(takes: PathKind, named: &Named, begun: Option<bool>) -> Fit {
-    let (is_begun, is_missing) = (begun.is_some(), !named.missing.is_empty());
+/// How a tool that takes such paths goes with what a user named. Once calls were made, what is missing is to be made. A name that was found
+/// nowhere may be a new one then: it is looked for only where this tool was called for another.
+fn fit_of(takes: PathKind, named: &Named, is_begun: bool, was_called: bool) -> Fit {
+    let is_missing = !named.missing.is_empty();
     // What stands in files is looked for in them.
     let is_sought = named.identifier && !named.file && !is_missing && !is_begun;
     match takes {
         PathKind::Entries | PathKind::Directories if named.file => Fit::Clashes,
-        PathKind::Entries if named.directory || (named.identifier && begun != Some(false)) => Fit::Suits,
+        PathKind::Entries if named.directory || (named.identifier && (was_called || !is_begun)) => Fit::Suits,
         PathKind::Directories if named.directory && named.identifier => Fit::Unnamed,
         PathKind::Directories if named.directory => Fit::Suits,
         // Named as files are, it is no directory.

@@ -8,13 +8,16 @@ use serde::{Deserialize, Serialize};
 use toolgate_chat::{Effect, ToolSpec};
 
 use crate::TurnRequest;
-use crate::profile::decision::{change_odds, is_zero};
+use crate::profile::decision::is_zero;
 use crate::profile::policy::Reached;
 use crate::turn::lists::{List, Told};
+use crate::turn::weigh::log_odds;
 
-/// What is added to the logarithm of a tool's probability in the choice of the tool that a call is of. It counts where the choice is
-/// weighed at all ([`Options::tool_bias`](crate::Options::tool_bias), [`Options::prior_weight`](crate::Options::prior_weight)), and where
-/// the caller tells of no tool that it suits or does not ([`TurnRequest::prior`]).
+/// What is added to the logarithm of a tool's probability in the choice of the tool that a call is of.
+///
+/// It counts where tools are weighed at all ([`Options::tool_bias`](crate::Options::tool_bias),
+/// [`Options::prior_weight`](crate::Options::prior_weight)). Where the caller tells what speaks for tools ([`TurnRequest::prior`]), it
+/// counts for nothing.
 ///
 /// ```
 /// use toolgate_engine::{ChoiceModel, ChoiceWeights};
@@ -53,8 +56,9 @@ pub struct ChoiceWeights {
     /// What is added to that, whatever the odds are: changes may be likelier or rarer than the model tells.
     #[serde(skip_serializing_if = "is_zero")]
     pub change_bias: f64,
-    /// For a tool that the run called already, unless the request names what no call has taken up ([`TurnRequest::pending`]): that may be
-    /// of the kind that the tool takes, as the second of two files is. Behind a failure the one of `first` counts, which `certify` leaves at 0.
+    /// For a tool that the run called already. It counts for nothing while the request names what no call has taken up
+    /// ([`TurnRequest::pending`]): the tool may take that, too, as the second of two files. Behind a failure the one of `first` counts,
+    /// which `certify` leaves at 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub called: f64,
 }
@@ -64,6 +68,14 @@ impl Default for ChoiceWeights {
     fn default() -> Self {
         Self { own: 1.0, next: 0.0, change: 0.0, change_bias: 0.0, called: 0.0 }
     }
+}
+
+/// The odds that a change is asked for count up to this, as a logarithm: they are no surer than that.
+const MOST_CHANGE: f64 = 4.0;
+
+/// The logarithm of the odds that a change is asked for, as far as it counts; none where a probability of 0 says that nothing is told.
+fn change_odds(p: f64) -> Option<f64> {
+    (p > 0.0).then(|| log_odds(p).clamp(-MOST_CHANGE, MOST_CHANGE))
 }
 
 /// What is known of tools in front of a call, each in their order.
@@ -156,8 +168,7 @@ impl ChoiceWeights {
     }
 
     /// What a tool weighs that has these numbers.
-    #[doc(hidden)]
-    pub fn sum(self, numbers: &[f64; CHOICE_NUMBERS]) -> f64 {
+    fn sum(self, numbers: &[f64; CHOICE_NUMBERS]) -> f64 {
         self.plain().iter().zip(numbers).map(|(weight, number)| weight * number).sum()
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use toolgate_chat::Effect;
 
 use crate::profile::policy::{NEVER, Reached, Thresholds};
-use crate::turn::weigh::{log_odds, logistic};
+use crate::turn::weigh::logistic;
 use crate::{Error, TurnRequest};
 
 /// When a turn is a call, by weights that were fitted for a model ([`Signals`] are what they weigh).
@@ -206,15 +206,6 @@ impl DecisionModel {
         let moved = |weights: DecisionWeights| DecisionWeights { bias: weights.bias + bias, ..weights };
         Self { first: self.first.map(moved), after: self.after.map(moved) }
     }
-}
-
-/// The odds that a change is asked for count up to this, as a logarithm: they are no surer than that.
-const MOST_CHANGE: f64 = 4.0;
-
-/// The logarithm of the odds that a change is asked for, as far as it counts; none where a probability of 0 says that nothing is told.
-#[doc(hidden)]
-pub fn change_odds(p: f64) -> Option<f64> {
-    (p > 0.0).then(|| log_odds(p).clamp(-MOST_CHANGE, MOST_CHANGE))
 }
 
 /// How much of a call is made up, as far as it counts.
